@@ -24,6 +24,7 @@ NoticeChange = Literal[
     "NotEnough",
     "WithdrawCommanded",
     "QueueChanged",
+    "RightRevoked",
     "Acknowledged",
     "DeadlinePassed",
 ]
@@ -38,7 +39,9 @@ class NoticeFacts:
     acknowledged: int
     """Those of them that may be stopped early."""
     unconfirmed: int
-    """Jobs of the notice of which the lifecycle stage has not confirmed that they are Privileged or WillEvicted."""
+    """Jobs of the notice that are parked, or not confirmed by the lifecycle stage to be Privileged or WillEvicted."""
+    reviewed: bool
+    """The round has found that the victims that are left are needed, and free enough."""
 
 
 def _no_victim_left(facts: NoticeFacts) -> bool:
@@ -52,8 +55,13 @@ def _all_acknowledged(facts: NoticeFacts) -> bool:
 
 
 def _all_confirmed(facts: NoticeFacts) -> bool:
-    """The lifecycle stage has confirmed the phase of every job of the notice: whoever is stopped has been told."""
+    """No job of the notice is parked, and the lifecycle stage has confirmed the phase of each: whoever is stopped has been told."""
     return facts.unconfirmed == 0
+
+
+def _reviewed(facts: NoticeFacts) -> bool:
+    """The round has found that the victims that are left are needed, and free enough."""
+    return facts.reviewed
 
 
 _STATES: Final[Mapping[str, str]] = {
@@ -68,7 +76,8 @@ _TRIGGERS: Final[Mapping[str, str]] = {
     "VictimNotNeeded": "The preemptor fits without a victim.",
     "NotEnough": "The victims that are left would not free enough.",
     "WithdrawCommanded": "Somebody commands the withdrawal.",
-    "QueueChanged": "The queue is gone, or its setting is no longer `preemption: notice`.",
+    "QueueChanged": "The queue is gone or gives notice no more: its setting is another one, or action `preempt` is not configured.",
+    "RightRevoked": "The preemptor's tenant may not preempt any more.",
     "Acknowledged": "A victim may be stopped before the deadline.",
     "DeadlinePassed": "The deadline has come.",
 }
@@ -91,9 +100,10 @@ _ROWS: Final = [
     _row("NotEnough", "Withdrawn"),
     _row("WithdrawCommanded", "Withdrawn"),
     _row("QueueChanged", "Withdrawn"),
-    _row("Acknowledged", "Executed", "all_acknowledged", "all_confirmed"),
+    _row("RightRevoked", "Withdrawn"),
+    _row("Acknowledged", "Executed", "all_acknowledged", "all_confirmed", "reviewed"),
     _row("Acknowledged", None),
-    _row("DeadlinePassed", "Executed", "all_confirmed"),
+    _row("DeadlinePassed", "Executed", "all_confirmed", "reviewed"),
     _row("DeadlinePassed", "Withdrawn"),
 ]
 
@@ -103,7 +113,12 @@ NOTICE: Final[MachineTable[NoticeFacts]] = MachineTable(
     "Open",
     _TRIGGERS,
     _ROWS,
-    {"no_victim_left": _no_victim_left, "all_acknowledged": _all_acknowledged, "all_confirmed": _all_confirmed},
+    {
+        "no_victim_left": _no_victim_left,
+        "all_acknowledged": _all_acknowledged,
+        "all_confirmed": _all_confirmed,
+        "reviewed": _reviewed,
+    },
 )
 
 

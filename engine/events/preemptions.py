@@ -74,7 +74,8 @@ class NoticeWithdrawn(NoticeRecord):
     """The notice ends without effect: no victim is stopped."""
 
     change: NoticeChange
-    """What led to it; `DeadlinePassed`: a job of the notice could not be told in time."""
+    """What led to it; `DeadlinePassed`: a job of the notice could not be told in time, or is parked, or the round that was to stop
+    them could not look at it."""
     victims: list[str]
     """Ids of the victims that were left; they are Running again."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engine.kubernetes.reading.durations import parse_duration
 from engine.scheduling.errors import ConfigurationError
+from engine.scheduling.model.queues import Queue
 
 __all__ = ["DEFAULT", "SWITCHES", "Arguments", "Configuration", "PluginOption", "read_configuration"]
 
@@ -135,6 +136,10 @@ class Configuration:
     def arguments_of(self, action: str) -> Arguments:
         """Return the arguments of an action."""
         return self.action_arguments.get(action) or Arguments()
+
+    def gives_notice(self, queue: Queue) -> bool:
+        """Return whether action `preempt` gives notice to jobs of a queue."""
+        return queue.preemption == "notice" and "preempt" in self.actions
 
 
 DEFAULT: Final = Configuration(

@@ -71,9 +71,7 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
     try:
         found = _search(turn.state, cluster, turn.now, limit)
     except PluginError as error:
-        ended = turn.ended(cluster, _given_up(turn, cluster, str(error)))
-        yield ended
-        yield from follow(turn, cluster, None, ended.id)
+        yield from given_up(turn, cluster, str(error))
         return
     ended = turn.ended(cluster, _summary(cluster, found))
     yield ended
@@ -85,9 +83,19 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
         yield turn.about(jobs[ident], explained, ended.id)
 
 
-def given_up(turn: Turn, cluster: ClusterState, error: str) -> Iterator[Event[Any]]:
-    """Yield that a round cannot be run; it is tried again in a minute, or when something changes."""
-    yield turn.ended(cluster, _given_up(turn, cluster, error))
+def given_up(turn: Turn, cluster: ClusterState, error: str, *, follow_notices: bool = True) -> Iterator[Event[Any]]:
+    """Yield that a round cannot be run; it is tried again in a minute, or when something changes.
+
+    Args:
+        turn: the timer.
+        cluster: where.
+        error: what fails.
+        follow_notices: whether notices follow their jobs and their time all the same; not where that may be what fails.
+    """
+    ended = turn.ended(cluster, _given_up(turn, cluster, error))
+    yield ended
+    if follow_notices:
+        yield from follow(turn, cluster, None, ended.id)
 
 
 def _given_up(turn: Turn, cluster: ClusterState, error: str) -> RoundEnded:

@@ -12,6 +12,7 @@ from engine.scheduling.errors import ConfigurationError, UnknownActionError, Unk
 from engine.scheduling.lines import Lines
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import PodClass, Task
+from engine.scheduling.model.queues import Queue
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
@@ -138,6 +139,10 @@ class Scheduler:
         changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
         changes += [at for at in (self.again, self._look_again) if at is not None and at > now]
         return min(changes, default=None)
+
+    def gives_notice(self, queue: Queue | None) -> bool:
+        """Return whether jobs of a queue are given notice; none are where it is gone."""
+        return queue is not None and self._configuration.gives_notice(queue)
 
     @property
     def memory(self) -> dict[str, dict[str, int]]:

@@ -179,12 +179,16 @@ class Session:
             if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
-            if invalid is None and (job.key in self._too_large or job.min_member - job.ready > self.sizes.most(job)):
+            if invalid is None and self.is_too_large(job):
                 self.explain_size(job)
             elif invalid is None:
                 yield job
             elif job.with_status("Pending"):
                 self.explain(job, invalid.reason, "gang" if job.path else "", invalid.subject)
+
+    def is_too_large(self, job: Job) -> bool:
+        """Return whether what must be bound of a job together is too much for one decision."""
+        return job.key in self._too_large or job.min_member - job.ready > self.sizes.most(job)
 
     def explain_size(self, job: Job) -> None:
         """Say that what must be bound of a job together is too much for one decision; it takes part in the session no more."""
@@ -292,16 +296,8 @@ class Session:
 
     def is_privileged(self, job: Job) -> bool:
         """Return whether jobs may be given notice for a job: it asks for that, its tenant may, and its queue gives notice."""
-        tenant = self.cluster.tenants.get(job.preemption.tenant)
-        return (
-            job.preemption.privileged
-            and tenant is not None
-            and tenant.may_preempt
-            and bool(job.path)
-            and job.path[0].open
-            and job.path[0].preemption == "notice"
-            and "preempt" in self.configuration.actions
-        )
+        queue = job.path[0] if job.path else None
+        return queue is not None and queue.open and self.configuration.gives_notice(queue) and self.cluster.may_preempt(job)
 
     def job_enqueued(self, job: Job) -> None:
         """Let plugins account for a job that has been let in."""

@@ -6,7 +6,7 @@ due at the next whole second after something changed, or when time alone may cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop
 from typing import Any, Final, Literal
@@ -84,21 +84,21 @@ class SchedulingStage:
 
     def fire(self, state: State, now: Micros, error: str | None = None) -> Events:
         """Run a round, or give up a decision that was not answered."""
+        a_round = partial(run_round, limit=self._limit) if error is None else partial(given_up, error=error)
+        yield from self._fire(state, now, a_round)
+
+    def drop(self, state: State, now: Micros, error: str) -> Events:
+        """Give up what the earliest timer is about; notices wait for the next round, for they may be what fails."""
+        yield from self._fire(state, now, partial(given_up, error=error, follow_notices=False))
+
+    @staticmethod
+    def _fire(state: State, now: Micros, a_round: Callable[[Turn, ClusterState], Iterator[Event[Any]]]) -> Events:
         first = _first(state)
         if first is None:
             return
         time, what, late = first
         turn = Turn(state, now, time)
-        if isinstance(what, KnownJob):
-            yield from timed_out(turn, what, late)
-        elif error is None:
-            yield from run_round(turn, what, self._limit)
-        else:
-            yield from given_up(turn, what, error)
-
-    def drop(self, state: State, now: Micros, error: str) -> Events:
-        """Give up what the earliest timer is about."""
-        yield from self.fire(state, now, error)
+        yield from timed_out(turn, what, late) if isinstance(what, KnownJob) else a_round(turn, what)
 
     def timer(self, state: State) -> str:
         """Name the timer that fires next."""

@@ -63,9 +63,9 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
 def _preemption(head: Head, group: Group) -> Preemption:
     least = group.spec.min_run_seconds
     privileged = group.spec.preempt and not head.declined
-    return Preemption(
-        head.tenant, privileged, head.job_phase, head.phase_since, None if least is None else micros(least), left=head.left_notice
-    )
+    least_run = None if least is None else micros(least)
+    left = head.left_notice or (bool(head.notice) and head.parked)
+    return Preemption(head.tenant, privileged, head.job_phase, head.phase_since, least_run, left=left)
 
 
 def revise(state: State, known: KnownJob) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from time import monotonic
 
@@ -14,7 +15,8 @@ from engine.scheduling.job_records import Head
 from engine.scheduling.model.entities import Job
 from engine.scheduling.notices import following
 from engine.scheduling.notices.following import _Part
-from statemachines.notice import NoticeFacts, next_state
+from engine.scheduling.outcome import NoticeReview
+from statemachines.notice import next_state
 
 
 def test_every_state_with_one_thing_happening_outside_keeps_the_invariants():
@@ -41,8 +43,9 @@ def test_five_minutes_of_states_keep_the_invariants(capsys):
 
 def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(monkeypatch):
     def review(session, placement, notice, plan):
-        if session.job_starving(session.cluster.jobs[notice.preemptor]):
-            whole(session, placement, notice, plan)
+        whole(session, placement, notice, plan)
+        if not session.job_starving(session.cluster.jobs[notice.preemptor]):
+            session.outcome.reviews[notice.id] = NoticeReview()
 
     whole = give_notice._review
     monkeypatch.setattr(give_notice, "_review", review)
@@ -69,7 +72,7 @@ def test_it_finds_a_notice_that_does_not_follow_its_jobs(monkeypatch):
 
 def test_it_finds_victims_stopped_without_having_been_told(monkeypatch):
     def unasked(change, facts):
-        return next_state(change, NoticeFacts(facts.victims, facts.acknowledged, 0))
+        return next_state(change, replace(facts, unconfirmed=0))
 
     monkeypatch.setattr(following, "next_state", unasked)
     assert "without having been told" in search(happen=0, late=2).fault

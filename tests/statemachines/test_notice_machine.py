@@ -10,11 +10,11 @@ import pytest
 from statemachines.notice import NOTICE, NoticeChange, NoticeFacts, next_state
 
 FACTS = [
-    NoticeFacts(victims, acknowledged, unconfirmed)
-    for victims, acknowledged, unconfirmed in product(range(3), range(3), range(3))
+    NoticeFacts(victims, acknowledged, unconfirmed, reviewed)
+    for victims, acknowledged, unconfirmed, reviewed in product(range(3), range(3), range(3), (False, True))
     if acknowledged <= victims
 ]
-ENDS = ("PreemptorLeft", "PreemptorPlaced", "NotEnough", "WithdrawCommanded", "QueueChanged")
+ENDS = ("PreemptorLeft", "PreemptorPlaced", "NotEnough", "WithdrawCommanded", "QueueChanged", "RightRevoked")
 
 
 def expected(change: str, facts: NoticeFacts) -> str:
@@ -22,10 +22,10 @@ def expected(change: str, facts: NoticeFacts) -> str:
         return "Withdrawn"
     if change in {"VictimLeft", "VictimNotNeeded"}:
         return "Open" if facts.victims else "Withdrawn"
-    told = facts.unconfirmed == 0
+    may_stop = facts.unconfirmed == 0 and facts.reviewed
     if change == "Acknowledged":
-        return "Executed" if told and facts.acknowledged == facts.victims else "Open"
-    return "Executed" if told else "Withdrawn"
+        return "Executed" if may_stop and facts.acknowledged == facts.victims else "Open"
+    return "Executed" if may_stop else "Withdrawn"
 
 
 @pytest.mark.parametrize("change", get_args(NoticeChange))

@@ -67,8 +67,11 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
     if preemptor is None or queue is None or preemptor.held or preemptor.preemption.left:
         return
     victims = [job for ident in notice.victims if (job := jobs.get(ident)) is not None and not job.preemption.left]
+    if session.is_too_large(preemptor):
+        session.outcome.reviews[notice.id] = NoticeReview(enough=False)
+        return
     if not session.job_starving(preemptor):  # its gang has its places, or is promised them
-        session.outcome.reviews[notice.id] = NoticeReview([job.key for job in victims])
+        session.outcome.reviews[notice.id] = NoticeReview([*notice.victims])
         return
     # Who has acknowledged is ready to go; of the others the most important is spared first.
     order = sorted(victims, key=lambda job: (not notice.victims[job.key], _cost(session, job)), reverse=True)
@@ -81,7 +84,8 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
     kept = _places(session, placement, queue, preemptor, needed)
     if kept is not None:
         plan.merge(kept)
-    session.outcome.reviews[notice.id] = NoticeReview([job.key for job in victims if job not in needed])
+    kept_victims = {job.key for job in needed}
+    session.outcome.reviews[notice.id] = NoticeReview([ident for ident in notice.victims if ident not in kept_victims])
     session.explain(preemptor, "NoticeGiven", subject=queue.name)
 
 

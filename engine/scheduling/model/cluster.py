@@ -80,9 +80,7 @@ class Cluster:
 
     def settle(self) -> None:
         """Bring limits up to date, and arrays after nodes or resources changed. Rounds do it first."""
-        if self.outdated is not None:
-            self.outdated()
-            self.outdated = None
+        self._read_limits()
         if self._unsettled:
             self.table.lay_out(self.nodes.values())
             self.presence.forget()
@@ -184,6 +182,17 @@ class Cluster:
         """
         found = [self.jobs.get(notice.preemptor) for notice in self.notices.values() if notice.reserved is not None]
         return sorted((job for job in found if job is not None), key=attrgetter("key"))
+
+    def may_preempt(self, job: Job) -> bool:
+        """Return whether others may be given notice for a job: it asks for that, and its tenant may."""
+        self._read_limits()
+        tenant = self.tenants.get(job.preemption.tenant)
+        return job.preemption.privileged and tenant is not None and tenant.may_preempt
+
+    def _read_limits(self) -> None:
+        if self.outdated is not None:
+            self.outdated()
+            self.outdated = None
 
     def class_of(self, shape: PodShape) -> PodClass:
         """Return the class of a shape."""

@@ -66,4 +66,4 @@ class Preemption:
     min_run: Micros | None = None
     """How long it runs before it is given notice; `None`: as its queue says."""
     left: bool = False
-    """It is in a notice by the stage's records only."""
+    """It is in a notice by the stage's records only, or cannot follow it: it is parked."""

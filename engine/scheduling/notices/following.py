@@ -41,7 +41,7 @@ def follow(turn: Turn, cluster: ClusterState, outcome: Outcome | None, cause: st
     Args:
         turn: the round's turn; what the round has decided is applied already.
         cluster: where.
-        outcome: what the session has found; `None`: there was none.
+        outcome: what the session has found; `None`: there was none. Nobody is stopped then.
         cause: id of the round's event.
     """
     found = outcome or _NOTHING
@@ -74,6 +74,8 @@ class _Part:
     cluster: ClusterState
     notice: Notice
     cause: str
+    reviewed: bool = False
+    """The session has looked at it, or nothing has changed since one did."""
 
     def _record(self, data: NoticeRecord, cause: str) -> Event[Any]:
         return self.turn.of_notice(self.cluster, self.notice.id, self.notice.written + 1, data, cause)
@@ -102,14 +104,16 @@ class _Part:
 
     def _facts(self) -> NoticeFacts:
         jobs = [self._job(ident) for ident in (self.notice.preemptor, *self.notice.victims)]
-        unconfirmed = sum(known is None or bool(known.head.noticing) for known in jobs)
-        return NoticeFacts(len(self.notice.victims), sum(self.notice.victims.values()), unconfirmed)
+        unconfirmed = sum(known is None or bool(known.head.noticing) or known.head.parked for known in jobs)
+        return NoticeFacts(len(self.notice.victims), sum(self.notice.victims.values()), unconfirmed, self.reviewed)
 
     # --- open notices -----------------------------------------------------------------------------------------------------
 
     def open(self, outcome: Outcome) -> Events:
         """Yield what follows for an open notice: at most one end."""
         notice, review = self.notice, outcome.reviews.get(self.notice.id)
+        preemptor = self.cluster.model.jobs.get(notice.preemptor)
+        self.reviewed = review is not None or (outcome.skipped and preemptor is not None and not preemptor.held)
         if (why := self._ended_by()) is not None:
             yield from self._change(*why)
             return
@@ -130,21 +134,24 @@ class _Part:
                 yield self._record(NoticeAcknowledged(ident), answer)
                 last = answer
         yield from self._change("Acknowledged", last)
-        if self._is_open() and self.turn.now >= notice.deadline:
+        postponed = outcome.more and not self.reviewed  # the round has stopped at its limit, and goes on at once
+        if self._is_open() and self.turn.now >= notice.deadline and not postponed:
             yield from self._change("DeadlinePassed", self.cause)
 
     def _ended_by(self) -> tuple[NoticeChange, str] | None:
         """Return what takes the whole notice back, and the event that did it."""
-        notice = self.notice
-        queue = self.cluster.model.queues.get(notice.queue)
+        notice, model = self.notice, self.cluster.model
+        preemptor = model.jobs.get(notice.preemptor)
         if self._has_place():
             return "PreemptorPlaced", self.cause
         if (left := self._left(notice.preemptor)) is not None:
             return "PreemptorLeft", left
         if (answer := self._answer(notice.preemptor, "withdraw")) is not None:
             return "WithdrawCommanded", answer
-        if queue is None or queue.preemption != "notice":
+        if not self.cluster.scheduler.gives_notice(model.queues.get(notice.queue)):
             return "QueueChanged", self.cause
+        if preemptor is not None and not model.may_preempt(preemptor):
+            return "RightRevoked", self.cause
         return None
 
     def _is_open(self) -> bool:
