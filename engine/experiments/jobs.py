@@ -29,6 +29,7 @@ class Role:
     name: str
     replicas: int
     requests: Requests
+    policies: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class TrainingJob(JointJob):
     def manifest(self) -> dict[str, Any]:
         """Return the vcjob; one that runs with fewer pods than all goes on without those that are evicted."""
         made = PlannedJob.manifest(self)
-        spec = {**made["spec"], "minAvailable": self.minimum}
+        tasks = [{**task, "policies": [*role.policies]} for task, role in zip(made["spec"]["tasks"], self.roles, strict=True)]
+        spec = {**made["spec"], "minAvailable": self.minimum, "tasks": tasks}
         if self.minimum < len(self.row.pods):
             spec.pop("policies", None)
         if self.priority:

@@ -91,6 +91,5 @@ def _measured(told: str, trial: Trial) -> _Way:
     stays = [stay for stay in ledger.stays if stay.job in own]
     ran = sum(stay.gpu * (stay.end - stay.running) for stay in stays if stay.running is not None and stay.end is not None)
     needed = sum(job.gpus * job.amount for job in _TRAININGS)
-    facts = ledger.jobs[_PRIVILEGED.id]
-    start = -1 if facts.first_running is None else (facts.first_running - facts.submitted) / SECOND
+    start = trial.waits()[_PRIVILEGED.row.name]
     return _Way(told, (ran - needed) / SECOND / 60, start, len({stay.job for stay in stays if stay.reason is not None}))

@@ -45,6 +45,15 @@ class Trial:
                 found[job.row.name] = (facts.ended - facts.submitted) / SECOND
         return found
 
+    def waits(self) -> dict[str, float]:
+        """Return job → seconds from its submission to its first running pod, of those that ran."""
+        found = {}
+        for ident, job in self.jobs.items():
+            facts = self.ledger.jobs[ident]
+            if facts.first_running is not None:
+                found[job.row.name] = (facts.first_running - facts.submitted) / SECOND
+        return found
+
     def pods(self, by: Literal["job", "queue", "node"], after: int) -> Counter[str]:
         """Return job, queue or node → pods that held a node so many seconds after the first submission."""
         moment = BEGIN + after * SECOND

@@ -190,9 +190,10 @@ class SimulatedCluster:
         ident = import_id(self.name, _SOURCE, known.plan.row.key, f"resized {self._shown}")
         self._say("jobs", JobUpdated(known.manifest), job, ident)
 
-    def fail_job(self, job: str) -> None:
-        """Let every running pod of a job fail."""
-        for uid in [uid for uid, pod in self._pods.items() if pod.job.id == job and pod.seen.phase == "Running"]:
+    def fail_job(self, job: str, most: int | None = None) -> None:
+        """Let running pods of a job fail: so many, those made last; `None`: all."""
+        running = [uid for uid, pod in self._pods.items() if pod.job.id == job and pod.seen.phase == "Running"]
+        for uid in running[-(most or len(running)) :]:
             self._end(uid, failed=True)
 
     def phase_changed(self, event: Event[JobPhaseChanged]) -> None:

@@ -37,7 +37,7 @@ class Incident:
     name: str
     """Of the node, or of the job as the trace names it."""
     replicas: int | None = None
-    """For `resize`: pods of the job's first task from then on."""
+    """For `resize`: pods of the job's first task from then on. For `fail`: how many pods fail; `None`: all."""
 
 
 def read_incidents(path: Path) -> list[Incident]:
@@ -62,7 +62,8 @@ def _incident(fields: Fields) -> Incident:
     what = fields.text("what")
     if what not in get_args(What):
         raise RowError(f"what is none of {', '.join(get_args(What))}: {what[:40]!r}")
-    replicas = fields.count("replicas", least=1) if what == "resize" else None
+    counted = what == "resize" or (what == "fail" and fields.text("replicas"))
+    replicas = fields.count("replicas", least=1) if counted else None
     return Incident(fields.line, fields.seconds("seconds"), cast("What", what), fields.key("name"), replicas)
 
 
@@ -92,7 +93,7 @@ def arrange(
             case "stop":
                 agenda.at(time, partial(cluster.stop_job, ids[incident.name].id))
             case "fail":
-                agenda.at(time, partial(cluster.fail_job, ids[incident.name].id))
+                agenda.at(time, partial(cluster.fail_job, ids[incident.name].id, incident.replicas))
             case "resize":
                 job = ids[incident.name]
                 agenda.at(time, partial(cluster.resize_job, job.id, job.tasks()[0][0], incident.replicas or 1))

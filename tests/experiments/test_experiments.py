@@ -51,6 +51,23 @@ OURS = {
         "jobs stopped, notice": "2",
         "jobs stopped, immediate": "8",
     },
+    "paddlepaddle": {
+        "own cluster: seconds, combined pods": "3004",
+        "own cluster: seconds, two tasks": "3004",
+        "own cluster: seconds, two tasks apart": "3604",
+        "shared cluster: seconds, two tasks": "3604",
+        "shared cluster: seconds, combined pods": "10197",
+        "dead trainer: seconds, two tasks": "3607",
+        "dead trainer: seconds, combined pods": "never ends",
+        "dead trainer: seconds, combined pods, RestartJob": "4509",
+        "slow trainer: seconds, two tasks, node drained": "4360",
+        "slow trainer: seconds, two tasks": "7204",
+        "slow trainer: seconds, combined pods": "6004",
+        "slow trainer: seconds, combined pods, node drained": "4514",
+        "2 to 8 trainers: services run after seconds, hours": "10, 3.5",
+        "8 trainers: services run after seconds, hours": "3607, 2.0",
+        "2 trainers: services run after seconds, hours": "4, 8.0",
+    },
 }
 
 
@@ -71,3 +88,10 @@ def test_a_feature_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch):
 def test_work_that_is_not_saved_on_notice_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("engine.simulation.joint_work.Progress.save", lambda _: None)
     assert [row.measure for row in EXPERIMENTS["notice"].rows() if not row.ok] == ["GPU minutes lost, notice"]
+
+
+def test_trainers_that_go_on_as_one_are_found(monkeypatch: pytest.MonkeyPatch):
+    """With trainers that hold the work as servers do, a dead one and a drained one take it with them."""
+    monkeypatch.setattr("engine.experiments.jobs.TrainingJob.holds_work", lambda *_: True)
+    wrong = [row.measure for row in EXPERIMENTS["paddlepaddle"].rows() if not row.ok]
+    assert wrong == ["dead trainer: seconds, two tasks", "slow trainer: seconds, two tasks, node drained"]

@@ -7,6 +7,7 @@ from simulated import configuration, incident, machine
 
 from engine.application.simulation import Scenario, simulate_on
 from engine.experiments.jobs import CLUSTER, Role, TrainingJob, training
+from engine.experiments.paddlepaddle import progress
 from engine.experiments.task_topology import slowdown
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
@@ -75,3 +76,16 @@ def test_the_work_of_a_pod_that_holds_none_is_not_lost_with_it():
 def test_exchanges_over_the_network_slow_a_job_down(places, factor):
     """Of the third: two workers, at 1 and 1/3 of a step a second, do together 2/3 of what they would on one node."""
     assert slowdown(places) == pytest.approx(factor)
+
+
+PAIRS = [("pair", "a"), ("pair", "b"), ("pair", "c")]
+APART = [*(("ps", "z") for _ in range(3)), ("trainer", "a"), ("trainer", "b"), ("trainer", "c")]
+
+
+@pytest.mark.parametrize(
+    ("places", "slow", "rate"),
+    [(PAIRS, "", 3 / 5), (PAIRS, "b", 3 / 10), (PAIRS[:2], "", 0), (APART, "", 1 / 2), (APART, "z", 1 / 2), (APART[:5], "", 0)],
+)
+def test_trainers_wait_for_the_slowest_and_for_those_that_are_missing(places, slow, rate):
+    """A pair exchanges two thirds of its update over the network: a step of 5/3."""
+    assert progress(places, slow) == pytest.approx(rate)

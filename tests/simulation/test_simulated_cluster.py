@@ -15,6 +15,7 @@ from engine.events import decode
 from engine.events.billing import UsageRecorded
 from engine.history.summary import SUMMARISED, Summary
 from engine.simulation.cluster import SimulatedCluster
+from engine.simulation.incidents import read_incidents
 
 
 def test_a_job_runs_for_the_time_of_its_trace_once_it_has_a_node():
@@ -71,6 +72,13 @@ def test_a_job_that_is_resized_has_as_many_pods():
 def test_jobs_are_failed_and_stopped_by_incidents():
     done = simulated([row(0, run=100), row(1, run=100)], [machine()], incident(30, "fail", "job-0"), incident(40, "stop", "job-1"))
     assert {name: job["phase"] for name, job in done.jobs().items()} == {"job-0": "Failed", "job-1": "Terminated"}
+
+
+def test_an_incident_may_fail_some_pods_of_a_job(tmp_path):
+    table = tmp_path / "incidents.csv"
+    table.write_text("seconds,what,name,replicas\n30,fail,job-0,1\n40,fail,job-1,\n")
+    done = simulated([row(number, run=100, gpus=[1, 1]) for number in (0, 1)], [machine()], *read_incidents(table))
+    assert done.results.document["summary"]["attempts_by_reason"] == {"AppFailed": 3}
 
 
 def test_a_job_that_others_give_way_to_waits_less():
