@@ -2,7 +2,8 @@
 
 Triggers are the actions and the outcomes of a notice. The effect (`before`) comes first; the conditions then see the pods after the
 effect (Volcano: the function given to KillJob, KillTarget or SyncJob). Privileged behaves as Pending and WillEvicted as Running in
-every row except those of notices.
+every row except those of notices, and one: WillEvicted is not left for Pending while pods wait. A job would shake off its notice by
+asking for more pods than there is room for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statemachines.vocabulary import ACTIONS
 
 __all__ = ["JOB", "JOB_STATES", "JOB_TRIGGERS", "JobFacts", "NoticeTrigger"]
 
-NoticeTrigger = Literal["NoticeOpened", "NoticeWithdrawn", "NoticeExecuted"]
+NoticeTrigger = Literal["NoticeOpened", "NoticeGiven", "NoticeWithdrawn", "NoticeExecuted"]
 
 
 @dataclass(slots=True)
@@ -87,6 +88,11 @@ def _too_many_pending(facts: JobFacts) -> bool:
     return facts.counters.pending > facts.spec.total_replicas - facts.spec.min_available
 
 
+def _some_run(facts: JobFacts) -> bool:
+    """Pods run."""
+    return facts.counters.running > 0
+
+
 def _drained(facts: JobFacts) -> bool:
     """No pod is pending, running or terminating (Volcano: unknown ones are ignored)."""
     counters = facts.counters
@@ -122,6 +128,7 @@ _GUARDS: Final = {
     "success_missed": _success_missed,
     "enough_succeeded": _enough_succeeded,
     "too_many_pending": _too_many_pending,
+    "some_run": _some_run,
     "drained": _drained,
     "retries_exhausted": _retries_exhausted,
     "enough_left": _enough_left,
@@ -130,8 +137,8 @@ _GUARDS: Final = {
 }
 
 JOB_STATES: Final[Mapping[str, str]] = {
-    "Pending": "Fewer than minAvailable pods have started. Running, Restarting, Aborting, Terminating, Completing or Privileged "
-    "follow.",
+    "Pending": "Fewer than minAvailable pods have started. Running, Restarting, Aborting, Terminating, Completing, Privileged or "
+    "WillEvicted follow.",
     "Running": "minAvailable pods have started. Pending, Restarting, Aborting, Terminating, Completing, Completed, Failed or "
     "WillEvicted follow.",
     "Restarting": "Pods have been killed to be recreated. Pending follows when enough are gone, Failed when no retry is left.",
@@ -144,8 +151,8 @@ JOB_STATES: Final[Mapping[str, str]] = {
     "Failed": "Too few replicas succeeded, or no retry is left. Final.",
     "Privileged": "Pending, and victims have been given notice for its sake. What follows Pending follows, and Pending when the "
     "notice ends.",
-    "WillEvicted": "Running, and it has been given notice. What follows Running follows; Running when the notice is withdrawn, "
-    "Restarting, Aborting or Terminating when it is executed.",
+    "WillEvicted": "Running, and it has been given notice. What follows Running follows, but Pending does not; Running when the "
+    "notice is withdrawn, Restarting, Aborting or Terminating when it is executed.",
 }
 
 JOB_TRIGGERS: Final[Mapping[str, str]] = {
@@ -161,7 +168,8 @@ JOB_TRIGGERS: Final[Mapping[str, str]] = {
     "EnqueueJob": "Internal; handled as SyncJob is where no other row is given.",
     "RequeueJob": "After an eviction: RestartJob's path, without touching or testing retryCount.",
     "NoAction": "Nothing at all.",
-    "NoticeOpened": "A notice of preemption names the job: as the preemptor while it is Pending, as a victim while it is Running.",
+    "NoticeOpened": "A notice of preemption names the job as the preemptor.",
+    "NoticeGiven": "A notice of preemption names the job as a victim. It may be Pending again while some of its pods run.",
     "NoticeWithdrawn": "The notice has ended without effect, or no longer names the job.",
     "NoticeExecuted": "The notice's time has come.",
 }
@@ -203,7 +211,7 @@ def _pending_sync(source: str) -> list[TransitionRow]:
     ]
 
 
-def _running_sync(source: str) -> list[TransitionRow]:
+def _running_sync(source: str, *, noticed: bool = False) -> list[TransitionRow]:
     return [
         row
         for action in ("SyncJob", "EnqueueJob", "ResumeJob")
@@ -214,7 +222,7 @@ def _running_sync(source: str) -> list[TransitionRow]:
             _row(action, source, "Failed", "all_ended success_missed", before="sync"),
             _row(action, source, "Completed", "all_ended enough_succeeded", before="sync"),
             _row(action, source, "Failed", "all_ended", before="sync"),
-            _row(action, source, "Pending", "too_many_pending", before="sync"),
+            *([] if noticed else [_row(action, source, "Pending", "too_many_pending", before="sync")]),
             _row(action, source, None, before="sync"),
         )
     ]
@@ -253,10 +261,11 @@ def _stopped(source: str, *, resumable: bool = False) -> list[TransitionRow]:
 
 
 def _notices() -> list[TransitionRow]:
-    """Rows of notices. A job in Privileged or WillEvicted is part of no other notice, so NoticeOpened is not listed there."""
+    """Rows of notices. A job in Privileged or WillEvicted is part of no other notice, so none is opened or given there."""
     return [
         _row("NoticeOpened", "Pending", "Privileged"),
-        _row("NoticeOpened", "Running", "WillEvicted"),
+        _row("NoticeGiven", "Running", "WillEvicted"),
+        _row("NoticeGiven", "Pending", "WillEvicted", "some_run"),
         _row("NoticeWithdrawn", "Privileged", "Running", "enough_started"),
         _row("NoticeWithdrawn", "Privileged", "Pending"),
         _row("NoticeExecuted", "Privileged", "Running", "enough_started"),
@@ -277,7 +286,7 @@ _ROWS: Final[list[TransitionRow]] = [
     *_pending_or_running("Running"),
     *_running_sync("Running"),
     *_pending_or_running("WillEvicted"),
-    *_running_sync("WillEvicted"),
+    *_running_sync("WillEvicted", noticed=True),
     *_restarting(),
     *_stopping("Aborting", "Aborted", resumable=True),
     *_stopped("Aborted", resumable=True),

@@ -65,8 +65,8 @@ not `lahar`. Ended: the job is finished. Stale: its specification or group has c
 is being stopped or restarted. AlreadyEnqueued; NotEnqueued: its group is Pending, so it has no pods to be placed. TooMany: more
 attempts than one decision may evict. AttemptGone: the replica has no such current attempt, or it has ended. AttemptStopping: its
 deletion was requested. AttemptPlaced: it has a node, or one was decided on. NodeGone: the cluster has no such node. NodeCordoned:
-it takes no new pods. OtherPhase: only a Pending job becomes a preemptor, and only a Running one a victim. NoNotice: the job is no
-longer part of the notice.
+it takes no new pods. OtherPhase: only a Pending job becomes a preemptor, and only one with pods that run a victim. NoNotice: the
+job is no longer part of the notice.
 """
 
 

@@ -48,7 +48,7 @@ class NoticeOpened(NoticeRecord):
     deadline: Micros
     """When the victims are stopped, unless all have acknowledged before."""
     delay: Micros
-    """The queue's time from a notice to its execution (microseconds)."""
+    """From the notice to its execution (microseconds): as the queue says, less if the victims have left earlier notices."""
 
 
 @event("lahar.notice.acknowledged.v1", topic="preemptions")

@@ -18,7 +18,6 @@ from engine.lifecycle.orders import Order
 from engine.lifecycle.turn import Events, Turn
 from statemachines.job import NoticeTrigger
 from statemachines.phase_rule import notice_phase, preempted_action
-from statemachines.vocabulary import JobPhase
 
 __all__ = ["ANSWERS", "answer", "objection_to_answer", "objection_to_decision", "open_notice", "take_end"]
 
@@ -26,20 +25,22 @@ ANSWERS: Final[dict[str, NoticeAnswer]] = {"AcknowledgeNotice": "acknowledged", 
 """Commands that answer a notice."""
 _STOPPED: Final = "PreemptedByNotice"
 """Reason of the end of a victim's attempts."""
-_MAY_ENTER: Final[dict[str, JobPhase]] = {"preemptor": "Pending", "victim": "Running"}
+_ENTERED_BY: Final[dict[str, NoticeTrigger]] = {"preemptor": "NoticeOpened", "victim": "NoticeGiven"}
+_MAY_ENTER: Final = {"preemptor": "Pending", "victim": "Running, or Pending with pods that run"}
 
 
 def objection_to_decision(job: Job, data: DecidedNoticed | DecidedNoticeEnded) -> tuple[Refusal, str] | None:
     """Return why a decision about a notice is refused; `None`: it is accepted."""
     if isinstance(data, DecidedNoticeEnded):
         return None if job.notice == data.notice else ("NoNotice", f"the job is {job.phase}, and not part of notice {data.notice}")
-    wanted = _MAY_ENTER[data.role]
-    return None if job.phase == wanted else ("OtherPhase", f"the job is {job.phase}; a {data.role} must be {wanted}")
+    if notice_phase(job.phase, _ENTERED_BY[data.role], job.spec, job.counts) is not None:
+        return None
+    return "OtherPhase", f"the job is {job.phase}; a {data.role} must be {_MAY_ENTER[data.role]}"
 
 
 def open_notice(turn: Turn, job: Job, data: DecidedNoticed) -> Events:
     """Enter Privileged or WillEvicted."""
-    yield from _enter(turn, job, "NoticeOpened", data)
+    yield from _enter(turn, job, _ENTERED_BY[data.role], data)
 
 
 def take_end(turn: Turn, job: Job, data: DecidedNoticeEnded) -> Events:

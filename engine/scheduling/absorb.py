@@ -17,7 +17,7 @@ from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.fact_records import thing_record
 from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
-from engine.scheduling.notices.membership import confirm, note_phase
+from engine.scheduling.notices.membership import confirm, note_phase, note_run
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.state import CALM, KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
@@ -84,6 +84,7 @@ def touch_attempt(state: State, known: KnownJob, attempt: Attempt) -> None:
 
 def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
     """Note that a round has something to look at."""
+    note_run(state, known)
     cluster = state.cluster(known.head.cluster)
     cluster.changed(event.recordedtime, event.id, own=known.group is not None)
     state.touched[cluster_record(cluster.id)] = None
@@ -93,8 +94,7 @@ def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
 
 
 def _open(state: State, event: Event[Data], data: JobOpened) -> None:
-    head = Head(event.clusterid, data.namespace, event.time, tenant=data.tenant, phase_since=event.time)
-    known = KnownJob(event.subject, head)
+    known = KnownJob(event.subject, head := Head(event.clusterid, data.namespace, event.time, tenant=data.tenant))
     state.enter(known)
     if data.managed and data.spec.scheduler_name == SCHEDULER:
         tasks = [replace(task, template=None, policies=[]) for task in data.spec.tasks]
@@ -322,7 +322,7 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             _changed(state, known, event)
         return
     if data.kind in {"noticed", "notice_ended"}:
-        for left in confirm(known, event):
+        for left in confirm(state, known, event):
             touch_attempt(state, known, left)
         stand(state, known)
         _changed(state, known, event)

@@ -149,8 +149,8 @@ class Head(Struct, array_like=True):
     """Until when nobody else is evicted for it: whoever has left may have come back before it."""
     tenant: str = ""
     job_phase: JobPhase = "Pending"
-    phase_since: Micros = 0
-    """Start of that phase; WillEvicted goes on with Running."""
+    runs_since: Micros = 0
+    """When its run began: it was Running, and some pod has had a place ever since, whatever its phase; 0: it does not run."""
     moved: str = ""
     """Id of the event that changed the phase, or refused a notice."""
     notice: str = ""
@@ -161,6 +161,8 @@ class Head(Struct, array_like=True):
     """The last answer to the notice that was not looked at yet, and its event."""
     declined: bool = False
     """Somebody has withdrawn a notice for it: it is given no other."""
+    told_deadline: Micros = 0
+    """It has left a notice with this deadline, and its pods run on: it gains no time so. 0: it has not."""
 
     @property
     def left_notice(self) -> bool:

@@ -65,7 +65,7 @@ def _preemption(head: Head, group: Group) -> Preemption:
     privileged = group.spec.preempt and not head.declined
     least_run = None if least is None else micros(least)
     left = head.left_notice or (bool(head.notice) and head.parked)
-    return Preemption(head.tenant, privileged, head.job_phase, head.phase_since, least_run, left=left)
+    return Preemption(head.tenant, privileged, head.job_phase, head.runs_since, least_run, left=left)
 
 
 def revise(state: State, known: KnownJob) -> None:

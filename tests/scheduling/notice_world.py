@@ -212,6 +212,8 @@ def _of_scheduling(state: State, now: int) -> tuple[object, ...]:
             head.declined,
             max(head.patience - now, 0),
             max(head.retry - now, 0),
+            bool(head.runs_since),
+            max(head.told_deadline - now, 0),
             sorted((one.kind, one.due - now) for one in head.open.values()),
             [
                 (one.index, one.number, one.phase, one.node, one.decided, one.leaving, one.claim and one.claim.node)
@@ -495,6 +497,7 @@ def _commands() -> dict[str, tuple[str, Any]]:
         "withdraw": (PREEMPTOR, CommandIssued("WithdrawNotice", "ann")),
         "scale urgent": (PREEMPTOR, JobUpdated(manifest(PREEMPTOR, 1))),
         "scale low2": ("low2", JobUpdated(manifest("low2", 1))),
+        "scale low1": ("low1", JobUpdated(manifest("low1", 6))),
     }
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from engine.scheduling.actions.victims import may_preempt
 from engine.scheduling.model.amounts import CPU
-from engine.scheduling.model.entities import Job, PodClass, Status, Task
-from engine.scheduling.model.notices import Notice
+from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.model.notices import PLACED, Notice
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.objects import GPU
 from engine.scheduling.ordering import Ordered
@@ -21,7 +21,8 @@ from engine.scheduling.statement import Statement
 
 __all__ = ["fewest", "give_notice"]
 
-_PLACED: Final[tuple[Status, ...]] = ("Running", "Bound", "Binding")
+_MAY_BE_GIVEN_NOTICE: Final = frozenset({"Running", "Pending"})
+"""Phases of victims: a job that runs may be Pending again, while it waits for more pods."""
 _SINGLE: Final = 1_000
 """Jobs that are tried one by one, whether one alone frees enough."""
 _EXACT: Final = 64
@@ -97,7 +98,8 @@ class _Search:
         self.placement = placement
         self._running: dict[str, list[Job]] = {}
         for job in session.cluster.jobs.values():
-            if job.preemption.phase == "Running" and not job.held and job.key not in session.cluster.noticed:
+            runs = job.preemption.since and job.preemption.phase in _MAY_BE_GIVEN_NOTICE
+            if runs and not job.held and job.key not in session.cluster.noticed:
                 self._running.setdefault(job.queue, []).append(job)
 
     def may_give_notice(self, job: Job) -> bool:
@@ -125,7 +127,7 @@ def rank(session: Session, job: Job) -> Rank:
 
 
 def _placed(job: Job) -> list[Task]:
-    return [task for status in _PLACED for task in job.with_status(status).values()]
+    return [task for status in PLACED for task in job.with_status(status).values()]
 
 
 def _is_preemptable(job: Job) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from engine.events.times import Micros
 from statemachines.vocabulary import JobPhase
 
-__all__ = ["Notice", "Preemption", "Tenant", "cluster_of", "number_of"]
+__all__ = ["PLACED", "Notice", "Preemption", "Tenant", "cluster_of", "number_of"]
+
+PLACED: Final = ("Running", "Bound", "Binding")
+"""States of tasks with a place that they are not leaving."""
 
 
 def cluster_of(notice: str) -> str:
@@ -62,7 +65,7 @@ class Preemption:
     """It asks for others to be stopped for it."""
     phase: JobPhase = "Pending"
     since: Micros = 0
-    """Start of that phase; WillEvicted goes on with Running."""
+    """Since when it runs, whatever its phase; 0: it does not."""
     min_run: Micros | None = None
     """How long it runs before it is given notice; `None`: as its queue says."""
     left: bool = False

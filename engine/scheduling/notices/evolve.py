@@ -44,6 +44,9 @@ def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
             _answered(state, data.victim)
         case NoticeNarrowed():
             notice.victims.pop(data.victim, None)
+            known = state.jobs.get(data.victim)
+            if known is not None and data.change == "VictimLeft" and known.head.runs_since:
+                known.head.told_deadline = notice.deadline
             _leave(state, cluster, data.victim)
         case NoticeWithdrawn():
             _count(cluster, "withdrawn")

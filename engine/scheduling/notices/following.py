@@ -54,10 +54,14 @@ def follow(turn: Turn, cluster: ClusterState, outcome: Outcome | None, cause: st
 
 def _announce(turn: Turn, cluster: ClusterState, job: Job, victims: list[Job], cause: str) -> Events:
     queue, jobs = cluster.model.queues[job.queue], turn.state.jobs
-    due = -(-turn.now // SECOND) * SECOND + queue.notice_delay
+    now = -(-turn.now // SECOND) * SECOND
+    due = now + queue.notice_delay
+    told = [jobs[victim.key].head.told_deadline for victim in victims]
+    if all(told):  # who has left an earlier notice gains no time so
+        due = min(due, max(now + SECOND, *told))
     some = "1 job" if len(victims) == 1 else f"{len(victims)} jobs"
     reason = f"the fewest jobs of lower priority in queue {queue.name} that free enough: {some}"
-    data = NoticeOpened(job.key, [victim.key for victim in victims], queue.name, reason, due, queue.notice_delay)
+    data = NoticeOpened(job.key, [victim.key for victim in victims], queue.name, reason, due, due - now)
     ident = f"{cluster.id}/{cluster.rounds}"
     opened = turn.of_notice(cluster, ident, 1, data, cause)
     yield opened

@@ -8,19 +8,31 @@ from engine.events import Event
 from engine.events.decisions import DecisionAccepted
 from engine.events.jobs import JobPhaseChanged
 from engine.scheduling.job_records import Attempt, Head
-from engine.scheduling.state import KnownJob
+from engine.scheduling.model.notices import PLACED
+from engine.scheduling.persist import head_record
+from engine.scheduling.state import KnownJob, State
+from engine.scheduling.upkeep import stand
 
-__all__ = ["confirm", "note_phase"]
+__all__ = ["confirm", "note_phase", "note_run"]
 
 
 def note_phase(head: Head, event: Event[JobPhaseChanged]) -> None:
-    """Note a job's phase. A job that is given notice runs on, and so it does when the notice is withdrawn."""
-    before, head.job_phase, head.moved = head.job_phase, event.data.phase, event.id
-    if not {before, head.job_phase} <= {"Running", "WillEvicted"}:
-        head.phase_since = event.time
+    """Note a job's phase, and that a run begins with Running."""
+    head.job_phase, head.moved = event.data.phase, event.id
+    if head.job_phase == "Running" and not head.runs_since:
+        head.runs_since = event.time
 
 
-def confirm(known: KnownJob, event: Event[DecisionAccepted]) -> Iterator[Attempt]:
+def note_run(state: State, known: KnownJob) -> None:
+    """Note that a job's run has ended if none of its pods has a place that it is not leaving."""
+    head, model = known.head, known.model
+    if head.runs_since and model is not None and not model.count(*PLACED):
+        head.runs_since = head.told_deadline = 0
+        state.touched[head_record(known.id)] = None
+        stand(state, known)
+
+
+def confirm(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> Iterator[Attempt]:
     """Note that a decision about a notice was accepted; yield the attempts whose deletion follows, changed.
 
     The job's change of phase follows in the same commit, but perhaps not in the same batch.
@@ -29,7 +41,9 @@ def confirm(known: KnownJob, event: Event[DecisionAccepted]) -> Iterator[Attempt
     if data.kind == "noticed":
         if head.noticing == data.decision:
             head.noticing = ""
-            head.job_phase = "WillEvicted" if head.job_phase == "Running" else "Privileged"
+            notice = state.cluster(head.cluster).model.notices.get(head.notice)
+            preemptor = notice is not None and notice.preemptor == known.id
+            head.job_phase = "Privileged" if preemptor else "WillEvicted"
         return
     for attempt in known.attempts.values():
         if attempt.claim is not None and attempt.claim.decision == data.decision:
