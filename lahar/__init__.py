@@ -34,7 +34,10 @@ from engine.history.timeline import Timeline
 from engine.history.view import JobView
 from engine.history.why import Explanation
 from engine.log.errors import LogError
+from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.standings import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding
+from engine.simulation import SimulationError
+from engine.simulation.comparison import Comparison, Figure
 
 __all__ = [
     "AmbiguousError",
@@ -42,10 +45,13 @@ __all__ = [
     "Bills",
     "BudgetStanding",
     "ClusterAsOf",
+    "Comparison",
+    "ConfigurationError",
     "Event",
     "Events",
     "Explanation",
     "Fault",
+    "Figure",
     "Filter",
     "Finding",
     "GroupStanding",
@@ -67,6 +73,7 @@ __all__ = [
     "QuotaStanding",
     "Record",
     "Scheduling",
+    "SimulationError",
     "Taken",
     "TenantStanding",
     "Timeline",

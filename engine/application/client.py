@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
@@ -21,6 +22,7 @@ from engine.application.questions import Questions
 from engine.application.queue_state import change_queue_state
 from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events, start_at
+from engine.application.whatif import OtherRules, Window, what_if
 from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised
@@ -45,6 +47,7 @@ from engine.log.producer_time import wall_clock
 from engine.projection.job_tables import JobTables
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
+from engine.simulation.comparison import Comparison
 from statemachines.vocabulary import Action, Level
 
 __all__ = ["Lahar"]
@@ -390,6 +393,39 @@ class Lahar:
             ConfigurationError: the configuration of scheduling cannot be used.
         """
         return Scheduling(self._questions, self.log, self._settings, hosted=True)
+
+    def what_if(
+        self,
+        *,
+        scheduler: str | Path | None = None,
+        queues: str | Path | None = None,
+        nodes: str | Path | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        jobs: Sequence[str] = (),
+        cluster: str | None = None,
+    ) -> Comparison:
+        """Simulate the history with other rules, and with its own; the log is only read.
+
+        Args:
+            scheduler: file with other actions and plugins.
+            queues: file with Queue, Tenant and PriorityClass objects, which replace those of their names.
+            nodes: file with nodes, which replace all.
+            begin: only from then on, with a time zone; default when the first job was submitted.
+            end: only until then; default until the jobs are over.
+            jobs: jobs with figures of their own.
+            cluster: which cluster, if several have jobs.
+
+        Raises:
+            SimulationError: nothing is different, or there is nothing to simulate.
+            ConfigurationError: a configuration of scheduling cannot be used.
+            ValueError: a file of queues or nodes makes no sense.
+            OSError: it cannot be read.
+        """
+        first, last = (None if moment is None else to_micros(moment) for moment in (begin, end))
+        files = (None if file is None else Path(file) for file in (scheduler, queues, nodes))
+        named = {job: self._questions.meant(job) for job in jobs}
+        return what_if(self.log, self._settings, Window(first, last, cluster, named), OtherRules(*files))
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from engine.application.files import read_objects
 from engine.events import Data, decode
 from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.times import Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.log.port import Partition, SearchableLog
@@ -35,7 +36,7 @@ from engine.simulation.results import Results, results_of
 from engine.simulation.simulation import Simulation
 from engine.simulation.workload import Workload
 
-__all__ = ["Scenario", "nodes_of", "objects_of", "simulate", "simulate_on"]
+__all__ = ["Scenario", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
 _IN_MEMORY: Final = "memory:"
 _NEVER: Final = 1 << 60
@@ -160,12 +161,41 @@ def simulate_on(
         SimulationError: an incident names what is not there.
         LogError: the log failed.
     """
-    workload, ledger = scenario.workload, Ledger()
+    workload = scenario.workload
     cluster = SimulatedCluster(scenario.cluster, agenda, scenario.conduct)
     agenda.at(workload.start, partial(_furnish, cluster, scenario))
     for job in workload.jobs:
         agenda.at(job.submit, partial(cluster.submit, job))
     arrange(scenario.incidents, agenda, cluster, scenario.nodes, workload)
+    ledger, acted = play(log, stages, cluster, agenda, snapshots=snapshots, on_progress=on_progress)
+    return results_of(log, ledger, workload, acted)
+
+
+def play(
+    log: SearchableLog,
+    stages: Sequence[Stage[Any]],
+    cluster: SimulatedCluster,
+    agenda: Agenda,
+    *,
+    until: Micros | None = None,
+    snapshots: bool = False,
+    on_progress: Callable[[int], object] = lambda _: None,
+) -> tuple[Ledger, Micros]:
+    """Let happen what the agenda of a cluster says, and what follows; return it, and when something last happened in the cluster.
+
+    Args:
+        log: as of `simulate_on`.
+        stages: as of `simulate_on`.
+        cluster: acts on what the stages request.
+        agenda: of the cluster.
+        until: the last moment that is simulated; `None`: until nothing is left to happen.
+        snapshots: as of `simulate_on`.
+        on_progress: as of `simulate_on`.
+
+    Raises:
+        LogError: the log failed.
+    """
+    ledger = Ledger()
     with ExitStack() as stack:
 
         def opened(stages: Sequence[Stage[Any]]) -> list[Processor[Any]]:
@@ -180,12 +210,12 @@ def simulate_on(
         deciding = _deciding(stages)
         processors = opened(deciding)
         simulation = Simulation(log, processors, cluster, agenda, dict.fromkeys(Ledger.types, ledger.add))
-        simulation.run(on_progress)
+        simulation.run(on_progress, until)
         # What only follows the others costs less at the end, in large transactions.
         processors += opened([stage for stage in stages if stage not in deciding])
         for processor in processors[0 if snapshots else len(deciding) :]:
             processor.run_until_quiet()
-    return results_of(log, ledger, workload, simulation.acted)
+    return ledger, simulation.acted
 
 
 def _deciding(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:

@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "history": Place("ask", Panel.ASK, "Show everything that happened to a job, in order."),
     "as-of": Place("ask", Panel.ASK, "Show a job, a queue or the cluster as it was at a moment."),
     "diff": Place("ask", Panel.ASK, "Show what changed between two moments, field by field, at all levels."),
+    "whatif": Place("whatif", Panel.ASK, "Simulate a recorded history with another scheduler, other queues or nodes."),
     "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
     "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
     "queue": Place("queue_group", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from engine.billing.absorb import absorb
@@ -20,7 +21,7 @@ from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
 from engine.log.port import Searchable
 
-__all__ = ["Finding", "check_billing", "quote"]
+__all__ = ["Finding", "check_billing", "costs", "quote"]
 
 
 class Finding(NamedTuple):
@@ -157,3 +158,41 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
 
 def _stretch(run: Run) -> str:
     return f"{run.record} {run.kind} from {format_time(run.start)} to {format_time(run.end)}"
+
+
+def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decimal], str] | None:
+    """Return job → what its use of resources costs in a stretch of time, and the currency; `None`: there is no price book.
+
+    It is computed from the job events and cluster facts, whatever the log has of bills. What increments and minimum add counts
+    with the end of its attempt.
+
+    Args:
+        log: folded from its beginning.
+        begin: begin of the stretch (microseconds).
+        end: its end; open attempts cost until then.
+
+    Raises:
+        LogError: the log cannot be read to its end.
+    """
+    state = _facts(log)
+    if state.book.book is None:
+        return None
+    found: dict[str, Decimal] = {}
+    for ident in sorted(state.ids()):
+        if (known := known_of(state, ident)) is not None:
+            found[ident] = sum((_cost(state, known, attempt, begin, end) for attempt in known.attempts), Decimal(0))
+    return found, state.book.book.currency
+
+
+def _cost(state: State, known: Known, attempt: Attempt, begin: Micros, end: Micros) -> Decimal:
+    node = None if attempt.node is None else state.nodes.get((known.job.cluster, attempt.node))
+    try:
+        runs = runs_of(known.job, attempt, () if node is None else node.facts, state.book, end)
+    except ValueError:  # it lasts longer than anything that is billed
+        return Decimal(0)
+    within = [
+        run if run.record == "excess" else part(run, max(run.start, begin), min(run.end, end))
+        for run in runs
+        if (begin < run.end <= end if run.record == "excess" else run.start < end and run.end > begin)
+    ]
+    return Decimal(total(charge.amount for run in within for charge in _charges(state, known, run, run.length)))

@@ -6,6 +6,7 @@ out, with the phases and reasons of the pod table. It decides nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +16,7 @@ from engine.events import Data, Event, Message, Topic, encode
 from engine.events.actions import EffectRequested
 from engine.events.ids import import_id, observation_id
 from engine.events.inputs import (
+    DEFAULT_NAMESPACE,
     CommandIssued,
     EffectReported,
     JobSubmitted,
@@ -22,6 +24,7 @@ from engine.events.inputs import (
     NodeDeleted,
     NodeObserved,
     ObjectApplied,
+    ObjectDeleted,
     PodDeleted,
     PodObserved,
 )
@@ -29,15 +32,16 @@ from engine.events.jobs import JobPhaseChanged
 from engine.events.times import SECOND, Micros
 from engine.simulation.agenda import Agenda
 from engine.simulation.joint_work import JointJob, Progress
-from engine.simulation.workload import PlannedJob
+from engine.simulation.workload import Life, PlannedJob, SimulatedJob
 from statemachines.spec import Requests
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["Conduct", "SimulatedCluster"]
+__all__ = ["Conduct", "Pod", "SimulatedCluster"]
 
 _SOURCE: Final = "simulation"
 _USER: Final = "user"
 _TOPICS: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
+_FAILED: Final = Life(None, "Failed", "AppFailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +57,33 @@ class Conduct:
 
 
 @dataclass(slots=True)
-class _Pod:
+class Pod:
+    """A pod of a job."""
+
     seen: PodObserved
     """As it was last shown."""
-    job: PlannedJob
+    job: SimulatedJob
+    life: Life | None = None
+    """`None`: it has no node yet."""
     leaving: bool = False
     """Its deletion was requested."""
 
     @property
     def works(self) -> bool:
+        """Whether it runs and is not about to leave."""
         return self.seen.phase == "Running" and not self.leaving
 
 
 @dataclass(slots=True)
 class _Job:
-    plan: PlannedJob
+    plan: SimulatedJob
     requests: Mapping[str, Requests]
     """Of a pod, by task."""
-    manifest: dict[str, Any] = field(default_factory=dict)
-    stopped: bool = False
-    """Its user has stopped it."""
+    manifest: dict[str, Any]
+    told: set[str] = field(default_factory=set)
+    """Ids of what users have said about it."""
+    lived: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Slot → pods that have ended there by themselves."""
     notice: str = ""
     """The notice that it has been given, while it is open."""
     progress: Progress = field(default_factory=Progress)
@@ -95,7 +106,7 @@ class SimulatedCluster:
         self._conduct = conduct
         self._nodes: dict[str, NodeObserved] = {}
         self._jobs: dict[str, _Job] = {}
-        self._pods: dict[str, _Pod] = {}
+        self._pods: dict[str, Pod] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         """Node → uids of the pods on it that have not ended."""
         self._shown = 0
@@ -120,21 +131,21 @@ class SimulatedCluster:
         event = Event(ident, _SOURCE, data.TYPE, subject, self._agenda.now, self._agenda.now, 0, about, "", self.name, data)
         self._inputs[topic].append(encode(event, self.name if topic == "cluster" else None))
 
-    def _show_of_cluster(self, data: NodeObserved | NodeDeleted | ObjectApplied) -> None:
+    def _show_of_cluster(self, data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted) -> None:
         self._shown += 1
         self._say(
             "cluster", data, data.name, observation_id(f"{self.name}/{data.TYPE}/{data.name}", str(self._shown), deleted=False)
         )
 
-    def _show(self, pod: _Pod, **change: Any) -> None:  # noqa: ANN401 - fields of an observation
+    def _show(self, pod: Pod, **change: Any) -> None:  # noqa: ANN401 - fields of an observation
         """Show a pod in a new state."""
         pod.seen = replace(pod.seen, version=_next(pod.seen), proof=self._agenda.now, **change)
         self._say("pods", pod.seen, pod.seen.job, observation_id(pod.seen.uid, pod.seen.version or "", deleted=False))
 
     # --- what comes from outside ------------------------------------------------------------------------------------------
 
-    def apply(self, data: ObjectApplied) -> None:
-        """Give the cluster a queue, a tenant or another object."""
+    def apply(self, data: ObjectApplied | ObjectDeleted) -> None:
+        """Give the cluster a queue, a tenant or another object, or take it away."""
         self._show_of_cluster(data)
 
     def add_node(self, node: NodeObserved) -> None:
@@ -158,57 +169,74 @@ class SimulatedCluster:
             return
         self._nodes[name] = replace(self._nodes[name], unschedulable=True)
         self._show_of_cluster(self._nodes[name])
-        for uid in list(self._on_node[name]):
+        self.clear_node(name)
+
+    def clear_node(self, name: str) -> None:
+        """Evict the pods of a node."""
+        for uid in list(self._on_node.get(name, ())):
             self._stop(self._pods[uid], "EvictedByApi", "EvictionByEvictionAPI")
 
     def submit(self, plan: PlannedJob) -> None:
         """Let a user submit a job; one that never ran in its trace is stopped when its user lost patience there."""
-        manifest = plan.manifest()
-        self._jobs[plan.id] = _Job(plan, {name: requests for name, requests, _ in plan.tasks()}, manifest)
-        self._say("jobs", JobSubmitted(manifest), plan.id, import_id(self.name, _SOURCE, plan.row.key, "submitted"))
+        self._enter(plan, JobSubmitted(plan.manifest()), import_id(self.name, _SOURCE, plan.row.key, "submitted"))
         if plan.run is None:
-            self._agenda.at(self._agenda.now + plan.patience, partial(self.stop_job, plan.id))
+            self._agenda.at(self._agenda.now + plan.patience, partial(self.stop_job, plan))
 
-    def stop_job(self, job: str) -> None:
-        """Let the user of a job stop it, once."""
+    def _enter(self, job: SimulatedJob, data: JobSubmitted, ident: str) -> None:
+        self._jobs[job.id] = _Job(job, job.requests(), data.manifest)
+        self._say("jobs", data, job.id, ident)
+
+    def stop_job(self, plan: PlannedJob) -> None:
+        """Let the user of a job stop it."""
+        ident = import_id(self.name, _SOURCE, plan.row.key, "stopped")
+        self.tell(plan.id, CommandIssued("TerminateJob", _USER, plan.row.reason or ""), ident)
+
+    def tell(self, job: str, data: Data, ident: str) -> None:
+        """Let a user say something about a job that was submitted, once.
+
+        Args:
+            job: id of the job.
+            data: a command, a new specification, a custom event.
+            ident: id of the input.
+        """
         known = self._jobs.get(job)
-        if known is None or known.stopped:
-            return
-        known.stopped = True
-        ident = import_id(self.name, _SOURCE, known.plan.row.key, "stopped")
-        self._say("jobs", CommandIssued("TerminateJob", _USER, known.plan.row.reason or ""), job, ident)
+        if known is not None and ident not in known.told:
+            known.told.add(ident)
+            self._say("jobs", data, job, ident)
 
-    def resize_job(self, job: str, task: str, replicas: int) -> None:
+    def resize_job(self, plan: PlannedJob, task: str, replicas: int) -> None:
         """Let the user of a job change the number of pods of a task; its gang then needs no more pods than there are."""
-        known = self._jobs.get(job)
+        known = self._jobs.get(plan.id)
         if known is None:
             return
         self._shown += 1
         tasks = [{**one, "replicas": replicas} if one["name"] == task else one for one in known.manifest["spec"]["tasks"]]
         least = min(known.manifest["spec"]["minAvailable"], sum(one["replicas"] for one in tasks))
         known.manifest = {**known.manifest, "spec": {**known.manifest["spec"], "tasks": tasks, "minAvailable": least}}
-        ident = import_id(self.name, _SOURCE, known.plan.row.key, f"resized {self._shown}")
-        self._say("jobs", JobUpdated(known.manifest), job, ident)
+        ident = import_id(self.name, _SOURCE, plan.row.key, f"resized {self._shown}")
+        self._say("jobs", JobUpdated(known.manifest), plan.id, ident)
 
     def fail_job(self, job: str, most: int | None = None) -> None:
         """Let running pods of a job fail: so many, those made last; `None`: all."""
         running = [uid for uid, pod in self._pods.items() if pod.job.id == job and pod.seen.phase == "Running"]
         for uid in running[-(most or len(running)) :]:
-            self._end(uid, failed=True)
+            self._end(uid, _FAILED)
 
     def phase_changed(self, event: Event[JobPhaseChanged]) -> None:
         """Let a job that is given notice save its work and acknowledge, if it does so."""
-        known, after = self._jobs[event.subject], self._conduct.checkpoint
+        known, after = self._jobs.get(event.subject), self._conduct.checkpoint
+        if known is None:
+            return
         known.notice = event.data.notice if event.data.phase == "WillEvicted" else ""
         if known.notice and after is not None and isinstance(known.plan, JointJob):
-            self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.notice))
+            self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.plan, known.notice))
 
-    def _acknowledge(self, known: _Job, notice: str) -> None:
+    def _acknowledge(self, known: _Job, plan: JointJob, notice: str) -> None:
         if known.notice == notice:
             known.progress.proceed(self._agenda.now)
             known.progress.save()
-            ident = import_id(self.name, _SOURCE, known.plan.row.key, f"acknowledged {notice}")
-            self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
+            ident = import_id(self.name, _SOURCE, plan.row.key, f"acknowledged {notice}")
+            self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), plan.id, ident)
 
     # --- what is requested ------------------------------------------------------------------------------------------------
 
@@ -237,9 +265,9 @@ class SimulatedCluster:
             effect.pod or "",
             "Pending",
             self._agenda.now,
-            namespace=job.manifest["metadata"]["namespace"],
+            namespace=job.manifest["metadata"].get("namespace", DEFAULT_NAMESPACE),
             kind="VCJob",
-            owner=job.plan.row.name,
+            owner=job.plan.name,
             managed=True,
             task=task,
             index=effect.index,
@@ -247,7 +275,7 @@ class SimulatedCluster:
             reason="Queued",
             requests=job.requests[task],
         )
-        self._pods[uid] = _Pod(seen, job.plan)
+        self._pods[uid] = Pod(seen, job.plan)
         self._show(self._pods[uid])
 
     def _bind(self, event: Event[EffectRequested], uid: str) -> None:
@@ -256,22 +284,39 @@ class SimulatedCluster:
             failed = EffectReported(event.id, "failed", message=f"no pod {uid}" if pod is None else f"no node {node}")
             self._say("jobs", failed, event.subject, import_id(self.name, _SOURCE, event.id, "reported"))
             return
-        self._on_node[node][uid] = None
+        life = self._settle_on(pod, node)
         self._show(pod, phase="Bound", reason="Starting", node=node, bound=self._agenda.now)
-        self._agenda.at(self._agenda.now + self._conduct.start, partial(self._start, uid))
+        start = self._conduct.start if life.start is None else life.start
+        self._agenda.at(self._agenda.now + start, partial(self._start, uid))
+
+    def _settle_on(self, pod: Pod, node: str) -> Life:
+        """Put a pod on a node; return what becomes of it."""
+        seen, lived = pod.seen, self._jobs[pod.seen.job].lived
+        task, index = seen.task or "", seen.index or 0
+        self._on_node[node][seen.uid] = None
+        pod.life = pod.job.life(task, index, lived[task, index])
+        return pod.life
 
     # --- what nodes do ----------------------------------------------------------------------------------------------------
 
     def _start(self, uid: str) -> None:
         pod = self._pods.get(uid)
-        if pod is None or pod.leaving:
+        if pod is None or pod.leaving or pod.life is None:
+            return
+        if not pod.life.runs:
+            self._end(uid, pod.life)
             return
         self._show(pod, phase="Running", reason=None, running=self._agenda.now)
         job = pod.job
         if isinstance(job, JointJob):
             self._go_on(job)
-        elif job.run is not None:
-            self._agenda.at(self._agenda.now + job.run, partial(self._end, uid, failed=job.row.phase == "Failed"))
+        else:
+            self._run(pod, pod.life)
+
+    def _run(self, pod: Pod, life: Life) -> None:
+        """Let a pod run to the end of its life."""
+        if life.work is not None:
+            self._agenda.at(self._agenda.now + life.work, partial(self._end, pod.seen.uid, life))
 
     def _go_on(self, job: JointJob, *, lost: bool = False) -> None:
         """Let a job go on at the rate of the pods that work now, if work is lost from what is saved."""
@@ -285,7 +330,7 @@ class SimulatedCluster:
         end = progress.go_on(job.rate(places), job.amount)
         progress.end = None if end is None else self._agenda.at(end, partial(self._end_together, job))
 
-    def _without(self, pod: _Pod) -> None:
+    def _without(self, pod: Pod) -> None:
         """Let the job of a pod that works no more go on."""
         if isinstance(pod.job, JointJob):
             self._go_on(pod.job, lost=pod.job.holds_work(pod.seen.task or ""))
@@ -293,27 +338,28 @@ class SimulatedCluster:
     def _end_together(self, job: JointJob) -> None:
         self._jobs[job.id].progress.end = None
         for pod in self._working(job):
-            self._end(pod.seen.uid, failed=False)
+            self._end(pod.seen.uid)
 
-    def _working(self, job: PlannedJob) -> list[_Pod]:
+    def _working(self, job: PlannedJob) -> list[Pod]:
         return [pod for pod in self._pods.values() if pod.job is job and pod.works]
 
-    def _end(self, uid: str, *, failed: bool) -> None:
-        """End a pod as its trace says: it succeeds, it fails (no exit code is invented), or its job's user stops the job."""
+    def _end(self, uid: str, life: Life | None = None) -> None:
+        """End a pod that has a node: as the life says, else as its own."""
         pod = self._pods.get(uid)
-        if pod is None or not pod.works:
+        life = life or (None if pod is None else pod.life)
+        if pod is None or life is None or pod.leaving or pod.seen.phase in TERMINAL_ATTEMPT_PHASES:
             return
-        if pod.job.row.phase == "Terminated" and not failed:
-            self.stop_job(pod.job.id)
+        if life.phase is None:
+            if isinstance(pod.job, PlannedJob):
+                self.stop_job(pod.job)
             return
         self._on_node[pod.seen.node or ""].pop(uid)
-        if failed:
-            self._show(pod, phase="Failed", reason="AppFailed", ended=self._agenda.now)
+        self._jobs[pod.seen.job].lived[pod.seen.task or "", pod.seen.index or 0] += 1
+        self._show(pod, phase=life.phase, reason=life.reason, exit_code=life.exit_code, ended=self._agenda.now)
+        if life.phase == "Failed":
             self._without(pod)
-        else:
-            self._show(pod, phase="Succeeded", reason=None, exit_code=0, ended=self._agenda.now)
 
-    def _stop(self, pod: _Pod, reason: str | None = None, disruption: str | None = None) -> None:
+    def _stop(self, pod: Pod, reason: str | None = None, disruption: str | None = None) -> None:
         """Delete a pod: one that has a node and has not ended takes its time."""
         if pod.leaving:
             return

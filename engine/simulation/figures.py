@@ -12,11 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.events import Data
+from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.times import SECOND, Micros
 from engine.history.facts import JobFacts
 from engine.simulation.ledger import Stay
 
-__all__ = ["STEPS", "Figures", "Machine", "figures_of"]
+__all__ = ["STEPS", "Figures", "Machine", "figures_of", "machines_of"]
 
 STEPS: Final = 240
 """Steps into which a simulation is divided."""
@@ -32,6 +34,25 @@ class Machine:
     gpu: int
     begin: Micros
     end: Micros
+
+
+def machines_of(facts: Iterable[tuple[Micros, Data]], end: Micros) -> Iterator[Machine]:
+    """Yield nodes while they were there.
+
+    Args:
+        facts: of a cluster with their times, in order.
+        end: until then.
+    """
+    there: dict[str, tuple[Micros, int]] = {}
+    for time, data in facts:
+        match data:
+            case NodeObserved():
+                there.setdefault(data.name, (time, data.gpu))
+            case NodeDeleted() if data.name in there:
+                since, gpu = there.pop(data.name)
+                yield Machine(data.name, gpu, since, time)
+    for name, (since, gpu) in there.items():
+        yield Machine(name, gpu, since, end)
 
 
 class _Level:

@@ -91,9 +91,9 @@ def arrange(
             case "restore":
                 agenda.at(time, partial(cluster.add_node, by_name[incident.name]))
             case "stop":
-                agenda.at(time, partial(cluster.stop_job, ids[incident.name].id))
+                agenda.at(time, partial(cluster.stop_job, ids[incident.name]))
             case "fail":
                 agenda.at(time, partial(cluster.fail_job, ids[incident.name].id, incident.replicas))
             case "resize":
                 job = ids[incident.name]
-                agenda.at(time, partial(cluster.resize_job, job.id, job.tasks()[0][0], incident.replicas or 1))
+                agenda.at(time, partial(cluster.resize_job, job, job.tasks()[0][0], incident.replicas or 1))

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.events import Event, decode
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
+from engine.events.inputs import ObjectApplied
 from engine.events.scheduling import JobExplained
 from engine.events.times import SECOND, Micros, format_time
 from engine.history.exact_numbers import distribution, seconds
@@ -18,7 +18,7 @@ from engine.history.reading import cluster_facts
 from engine.history.resource_use import Use
 from engine.history.waiting import Waiting
 from engine.log.port import Searchable
-from engine.simulation.figures import Figures, Machine, figures_of
+from engine.simulation.figures import Figures, figures_of, machines_of
 from engine.simulation.ledger import Ledger
 from engine.simulation.page import page
 from engine.simulation.plots import Bar
@@ -70,7 +70,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
     """
     begin = workload.start
     facts = [event for event in cluster_facts(log) if event.recordedtime <= end]
-    machines = list(_machines(facts, end))
+    machines = list(machines_of(((event.recordedtime, event.data) for event in facts), end))
     weights = dict(_weights(facts))
     sizes = Counter(pod.gpu for job in workload.jobs for pod in job.row.pods if pod.gpu)
     figures = figures_of(ledger.stays, ledger.jobs.values(), machines, sizes, weights, (begin, end))
@@ -122,20 +122,6 @@ def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
     for event in facts:
         if isinstance(event.data, ObjectApplied) and event.data.kind == "Queue":
             yield event.data.name, float(event.data.spec.get("weight", 1))
-
-
-def _machines(facts: Sequence[Event[Any]], end: Micros) -> Iterator[Machine]:
-    """Yield nodes while they were there."""
-    there: dict[str, tuple[Micros, int]] = {}
-    for event in facts:
-        match event.data:
-            case NodeObserved():
-                there.setdefault(event.data.name, (event.recordedtime, event.data.gpu))
-            case NodeDeleted() if event.data.name in there:
-                since, gpu = there.pop(event.data.name)
-                yield Machine(event.data.name, gpu, since, event.recordedtime)
-    for name, (since, gpu) in there.items():
-        yield Machine(name, gpu, since, end)
 
 
 def _waiting(log: Searchable, ledger: Ledger, workload: Workload) -> list[dict[str, Any]]:

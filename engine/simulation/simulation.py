@@ -65,16 +65,17 @@ class Simulation:
         partitions = [Partition("job-events", number) for number in range(log.partitions("job-events"))]
         self._read = {partition: log.end(partition) for partition in partitions}
 
-    def run(self, on_progress: Callable[[int], object] = lambda _over: None) -> None:
+    def run(self, on_progress: Callable[[int], object] = lambda _over: None, until: Micros | None = None) -> None:
         """Simulate until nothing is left to happen.
 
         Args:
             on_progress: called after each simulated moment with the number of jobs that are over.
+            until: the last moment that is simulated; `None`: there is none.
 
         Raises:
             LogError: the log failed.
         """
-        while (moment := self._next()) is not None:
+        while (moment := self._next()) is not None and (until is None or moment <= until):
             if self._agenda.advance(moment):
                 self.acted = moment
             self._settle()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from engine.events.decisions import SCHEDULER
 from engine.events.ids import imported_job_id
+from engine.events.inputs import DEFAULT_NAMESPACE
 from engine.events.times import Micros
 from engine.simulation.errors import SimulationError
 from engine.simulation.traces.rows import BadRow, TraceRow
 from statemachines.spec import Requests
+from statemachines.vocabulary import TerminalPhase
 
-__all__ = ["NO_RUN_TIME", "NoJobsError", "PlannedJob", "Workload", "plan"]
+__all__ = ["NO_RUN_TIME", "Life", "NoJobsError", "PlannedJob", "SimulatedJob", "Workload", "gang", "plan"]
 
 NO_RUN_TIME: Final = "the trace tells no run time"
 """Why a row that `import-trace` takes is left out of a simulation."""
@@ -27,6 +29,46 @@ class NoJobsError(SimulationError):
 
 
 @dataclass(frozen=True, slots=True)
+class Life:
+    """What becomes of a pod that has a node, if nobody interferes."""
+
+    work: Micros | None
+    """How long it runs; `None`: until it is stopped."""
+    phase: TerminalPhase | None
+    """How it ends; `None`: its user stops the job."""
+    reason: str | None = None
+    exit_code: int | None = None
+    start: Micros | None = None
+    """From its binding until it runs; `None`: as the cluster's nodes take."""
+    runs: bool = True
+    """False: it ends without having run."""
+
+
+class SimulatedJob(Protocol):
+    """A job as a simulated cluster knows it."""
+
+    @property
+    def id(self) -> str:
+        """Id of the job."""
+
+    @property
+    def name(self) -> str:
+        """Name of the job's object."""
+
+    def requests(self) -> dict[str, Requests]:
+        """Return task → requests of a pod."""
+
+    def life(self, task: str, index: int, lived: int) -> Life:
+        """Return what becomes of a pod.
+
+        Args:
+            task: its task.
+            index: its slot of the task.
+            lived: how many pods of the slot have ended by themselves before it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedJob:
     """A row of a trace, to be submitted at a simulated time."""
 
@@ -34,6 +76,21 @@ class PlannedJob:
     """As `import-trace` names the job of the row."""
     row: TraceRow
     submit: Micros
+
+    @property
+    def name(self) -> str:
+        """As the trace names it."""
+        return self.row.name
+
+    def life(self, task: str, index: int, lived: int) -> Life:  # noqa: ARG002 - every pod of a row does the same
+        """Return what becomes of a pod that works alone: what the row says. Traces tell no exit code."""
+        match self.row.phase:
+            case "Completed":
+                return Life(self.run, "Succeeded", exit_code=0)
+            case "Failed":
+                return Life(self.run, "Failed", "AppFailed")
+            case "Terminated":
+                return Life(self.run, None)
 
     @property
     def run(self) -> Micros | None:
@@ -57,23 +114,50 @@ class PlannedJob:
             found.append((_TASK if not found else f"{_TASK}-{len(found) + 1}", requests, len(list(alike))))
         return found
 
+    def requests(self) -> dict[str, Requests]:
+        """Return task → requests of a pod."""
+        return {name: requests for name, requests, _ in self.tasks()}
+
     def manifest(self) -> dict[str, Any]:
         """Return the vcjob: a gang of all its pods, which starts over as a whole when one of several pods is evicted."""
         row = self.row
-        tasks = [{"name": name, "replicas": count, "template": _template(requests)} for name, requests, count in self.tasks()]
-        labels = {"lahar/user": row.user, "lahar/tenant": row.tenant}
-        return {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "metadata": {"name": row.name, "namespace": "default", "labels": {key: name for key, name in labels.items() if name}},
-            "spec": {
-                "schedulerName": SCHEDULER,
-                "queue": row.queue,
-                "minAvailable": len(row.pods),
-                "tasks": tasks,
-                **({"policies": [{"event": "PodEvicted", "action": "RestartJob"}]} if len(row.pods) > 1 else {}),
-            },
-        }
+        return gang(row.name, self.tasks(), queue=row.queue, user=row.user, tenant=row.tenant, minimum=len(row.pods))
+
+
+def gang(
+    name: str,
+    tasks: Iterable[tuple[str, Requests, int]],
+    *,
+    queue: str,
+    user: str,
+    tenant: str,
+    minimum: int,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> dict[str, Any]:
+    """Return a vcjob whose pods start over together when one of several is evicted.
+
+    Args:
+        name: its name.
+        tasks: name, requests of a pod and number of pods of each.
+        queue: its queue.
+        user: its user; empty: none.
+        tenant: its tenant; empty: its namespace.
+        minimum: pods that begin together.
+        namespace: its namespace.
+    """
+    labels = {"lahar/user": user, "lahar/tenant": tenant}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": {key: value for key, value in labels.items() if value}},
+        "spec": {
+            "schedulerName": SCHEDULER,
+            "queue": queue,
+            "minAvailable": minimum,
+            "tasks": [{"name": task, "replicas": count, "template": _template(requests)} for task, requests, count in tasks],
+            **({"policies": [{"event": "PodEvicted", "action": "RestartJob"}]} if minimum > 1 else {}),
+        },
+    }
 
 
 def _template(requests: Requests) -> dict[str, Any]:

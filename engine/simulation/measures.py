@@ -1,0 +1,104 @@
+"""What became of jobs in a stretch of time, recorded or simulated: waits, use of the GPUs, preemptions, cost. All exact."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from engine.events.times import Micros
+from engine.history.exact_numbers import distribution, ratio, seconds
+from engine.simulation.figures import Machine
+from engine.simulation.ledger import Ledger, Stay
+
+__all__ = ["FIGURES", "Happened", "Measures", "measured"]
+
+Measures = Mapping[str, Decimal | int | None]
+"""Figure → value; `None`: there is none."""
+
+FIGURES: Final[Mapping[str, str]] = {
+    "jobs": "jobs",
+    "began": "jobs that began",
+    "finished": "jobs that finished",
+    "mean_wait_seconds": "mean wait",
+    "p99_wait_seconds": "99% wait",
+    "max_wait_seconds": "longest wait",
+    "mean_turnaround_seconds": "mean time to the end",
+    "utilisation": "utilisation",
+    "gpu_seconds_held": "GPU hours held",
+    "preemptions": "pods preempted",
+    "gpu_seconds_lost": "GPU hours lost",
+    "cost": "cost",
+    "seconds": "length of the window",
+}
+"""Figures in their order, as people read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A history, to be measured in a window. Times are microseconds."""
+
+    ledger: Ledger
+    machines: Sequence[Machine]
+    submitted: Mapping[str, Micros]
+    """Job → when it was submitted: in a simulation of a window those that waited by then are submitted at its begin."""
+    begun: Collection[str]
+    """Jobs that had begun before the window: they do not wait for their begin."""
+    costs: Mapping[str, Decimal] | None
+    """Job → its cost in the window; `None`: nothing had a price."""
+    begin: Micros
+    end: Micros
+
+    @property
+    def available(self) -> int:
+        """GPUs times the time for which they were there (microseconds)."""
+        return sum(machine.gpu * self._within(machine.begin, machine.end) for machine in self.machines)
+
+    def held(self, stay: Stay) -> int:
+        """Return GPUs of an attempt times its time on a node (microseconds)."""
+        return stay.gpu * self._within(stay.bound, stay.end)
+
+    def lost(self, stay: Stay) -> int:
+        """Return GPUs of an attempt that was preempted in the window times the time for which it had run (microseconds)."""
+        return stay.gpu * max(stay.end - stay.running, 0) if stay.end is not None and stay.running is not None else 0
+
+    def contains(self, moment: Micros | None) -> bool:
+        """Tell whether a moment is known and lies in the window."""
+        return moment is not None and self.begin <= moment <= self.end
+
+    def _within(self, begin: Micros, end: Micros | None) -> int:
+        return max(min(self.end, self.end if end is None else end) - max(begin, self.begin), 0)
+
+
+def measured(happened: Happened, jobs: Collection[str], stays: Iterable[Stay]) -> Measures:
+    """Return the figures of some jobs.
+
+    Args:
+        happened: what happened.
+        jobs: their ids.
+        stays: their attempts on nodes, and others that count as use of the GPUs.
+    """
+    known = [(happened.ledger.jobs[job], happened.submitted[job]) for job in jobs if job in happened.ledger.jobs]
+    stays = list(stays)
+    begun = [(job.first_running, since) for job, since in known if job.first_running is not None and job.id not in happened.begun]
+    wait = distribution(max(first - since, 0) for first, since in begun if happened.contains(first))
+    left = [stay for stay in stays if stay.preempted and happened.contains(stay.end)]
+    ends = [job.ended - since for job, since in known if job.ended is not None and happened.contains(job.ended)]
+    held, available = sum(map(happened.held, stays)), happened.available
+    costs = happened.costs
+    return {
+        "jobs": len(jobs),
+        "began": wait["n"],
+        "finished": len(ends),
+        "mean_wait_seconds": wait["mean"],
+        "p99_wait_seconds": wait["p99"],
+        "max_wait_seconds": wait["max"],
+        "mean_turnaround_seconds": distribution(ends)["mean"],
+        "utilisation": ratio(held * 1_000_000, available) if available else None,
+        "gpu_seconds_held": seconds(held),
+        "preemptions": len(left),
+        "gpu_seconds_lost": seconds(sum(map(happened.lost, left))),
+        "cost": None if costs is None else sum((costs.get(job, Decimal(0)) for job in jobs), Decimal(0)),
+        "seconds": seconds(happened.end - happened.begin),
+    }

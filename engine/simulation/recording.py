@@ -1,0 +1,284 @@
+"""A stretch of a recorded history, as the inputs of a simulation: what came from outside, without what was decided."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from statistics import median_low
+from typing import Final, TypeAlias, cast
+
+from engine.events import Data, Event, Topic, decode
+from engine.events.errors import EventError
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    JobDeleted,
+    JobSubmitted,
+    JobUpdated,
+    NodeDeleted,
+    NodeObserved,
+    ObjectApplied,
+    ObjectDeleted,
+    PodObserved,
+)
+from engine.events.jobs import JobOpened
+from engine.events.outcomes import CommandRefused, JobRejected
+from engine.events.times import Micros, format_time
+from engine.history.facts import OTHER
+from engine.history.letters import dead_lettered
+from engine.history.reading import cluster_facts, job_events
+from engine.history.view import JobView
+from engine.log.port import Searchable
+from engine.simulation.cluster import Conduct
+from engine.simulation.errors import SimulationError
+from engine.simulation.ledger import Ledger
+from engine.simulation.recorded_jobs import RecordedJob, again
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["ClusterFact", "Recording", "WindowError", "read_recording"]
+
+ClusterFact: TypeAlias = NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
+"""A fact about a node or another object of the cluster."""
+_READ: Final = (*Ledger.types, CommandRefused.TYPE)
+_SAID: Final = frozenset(cls.TYPE for cls in (JobSubmitted, JobUpdated, CommandIssued, CustomEventRaised, JobDeleted))
+_ENDED: Final = FINISHED_JOB_PHASES | {"Aborted"}
+
+
+class WindowError(SimulationError):
+    """Raised when a history has nothing to simulate between two moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What is simulated of a history, and what came of it then."""
+
+    cluster: str
+    begin: Micros
+    until: Micros | None
+    """`None`: until the jobs are over."""
+    last: Micros
+    """The latest recorded time of the history."""
+    facts: Sequence[tuple[Micros, ClusterFact]]
+    """About nodes, queues and other objects, in order of time."""
+    jobs: Sequence[RecordedJob]
+    """In order of submission."""
+    pods: Sequence[tuple[Micros, PodObserved]]
+    """Pods of services and of nobody, when they came and when they went, in order."""
+    evictions: Sequence[tuple[Micros, str]]
+    """When nodes were drained, in order."""
+    left_out: Mapping[str, str]
+    """Id of a job that cannot be simulated → why."""
+    ledger: Ledger
+    """What was recorded, to the end of the history."""
+    conduct: Conduct
+    """How long nodes took."""
+
+
+def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, cluster: str | None = None) -> Recording:
+    """Read a stretch of a history.
+
+    Args:
+        log: the log.
+        begin: its begin (microseconds); `None`: when the first job was submitted.
+        until: its end; `None`: the history's, and simulations go on until their jobs are over.
+        cluster: which cluster; `None`: the only one that has jobs.
+
+    Raises:
+        WindowError: the stretch lies outside the history, or has no job that can be simulated.
+        SimulationError: several clusters have jobs, and none is named.
+        EventError: a job event cannot be read.
+        LogError: the log cannot be read.
+    """
+    history = _History(log, cluster)
+    if not history.views:
+        raise WindowError(f"the history has no job{'' if cluster is None else f' of cluster {cluster}'}")
+    first = min(view.submitted for view in history.views.values())
+    begin = first if begin is None else begin
+    stop = history.last if until is None else until
+    for moment in (begin, stop):
+        if not first <= moment <= history.last:
+            raise WindowError(
+                f"{format_time(moment)} lies outside the history: it goes from {format_time(first)} to {format_time(history.last)}"
+            )
+    if stop <= begin:
+        raise WindowError(f"the window ends at {format_time(stop)}, not after its begin at {format_time(begin)}")
+    window = {
+        ident: view
+        for ident, view in history.views.items()
+        if view.kind != OTHER and view.submitted <= stop and not (view.phase in _ENDED and view.since <= begin)
+    }
+    jobs, left_out = _jobs(window, begin, history, _said(log, history))
+    if not jobs:
+        why = f": {next(iter(left_out.values()))}" if left_out else ""
+        raise WindowError(f"no job can be simulated between {format_time(begin)} and {format_time(stop)}{why}")
+    facts = _facts(log, history)
+    return Recording(
+        history.cluster,
+        begin,
+        until,
+        history.last,
+        facts,
+        jobs,
+        _pods(history.views.values(), begin),
+        _evictions(window.values(), facts, begin),
+        left_out,
+        history.ledger,
+        _conduct(history.views.values()),
+    )
+
+
+class _History:
+    """The jobs of a cluster, folded from their events."""
+
+    def __init__(self, log: Searchable, cluster: str | None) -> None:
+        self.views: dict[str, JobView] = {}
+        self.opened_by: dict[str, str] = {}
+        """Job → id of the input that opened it."""
+        self.unheeded: set[str] = set()
+        """Ids of inputs that were refused or rejected."""
+        self.ledger = Ledger()
+        self.last: Micros = 0
+        clusters: set[str] = set()
+        for event in job_events(log, _READ):
+            if cluster not in {None, event.clusterid}:
+                continue
+            self.last = max(self.last, event.recordedtime)
+            if isinstance(event.data, CommandRefused | JobRejected):
+                self.unheeded.add(event.causationid)
+                continue
+            if isinstance(event.data, JobOpened):
+                clusters.add(event.clusterid)
+                self.opened_by.setdefault(event.subject, event.causationid)
+                self.views.setdefault(event.subject, JobView.begin(cast("Event[JobOpened]", event)))
+            if (view := self.views.get(event.subject)) is not None:
+                view.apply(event)
+                self.ledger.add(event)
+        if len(clusters) > 1:
+            raise SimulationError(
+                f"the history has jobs of {len(clusters)} clusters: give --cluster {' or '.join(sorted(clusters))}"
+            )
+        self.cluster = next(iter(clusters), cluster or "")
+
+
+def _said(log: Searchable, history: _History) -> dict[str, list[Event[Data]]]:
+    """Return job → what its users said, in order, unless it was refused."""
+    found: defaultdict[str, list[Event[Data]]] = defaultdict(list)
+    for event in _inputs(log, "jobs", _SAID):
+        if event.subject in history.views and event.id not in history.unheeded:
+            found[event.subject].append(event)
+    return found
+
+
+def _inputs(log: Searchable, topic: Topic, types: Collection[str]) -> Iterator[Event[Data]]:
+    """Yield the inputs of a topic, in order; skips unreadable and dead-lettered ones."""
+    dead = dead_lettered(log, topic)
+    for record in log.scan((topic,), types):
+        if (record.partition.number, record.offset) not in dead:
+            try:
+                yield decode(record.message, bounded=False)
+            except EventError:
+                continue
+
+
+def _jobs(
+    window: Mapping[str, JobView], begin: Micros, history: _History, said: Mapping[str, Sequence[Event[Data]]]
+) -> tuple[list[RecordedJob], dict[str, str]]:
+    """Return the jobs that can be submitted again, in order of submission, and why others cannot."""
+    jobs, left_out = [], {}
+    order = [*(ident for ident in said if ident in window), *(ident for ident in window if ident not in said)]
+    for ident in order:
+        heard = said.get(ident, ())
+        submissions = [cast("Event[JobSubmitted]", event) for event in heard if isinstance(event.data, JobSubmitted)]
+        named = [event for event in submissions if event.id == history.opened_by[ident]] or submissions[-1:]
+        if window[ident].managed and not named:
+            left_out[ident] = "its submission is no longer in the log"
+            continue
+        others = [event for event in heard if not isinstance(event.data, JobSubmitted)]
+        made = again(window[ident], begin, others, named[0] if window[ident].managed else None)
+        if isinstance(made, str):
+            left_out[ident] = made
+        else:
+            jobs.append(made)
+    return sorted(jobs, key=lambda job: job.submit), left_out
+
+
+def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact]]:
+    """Return the facts of the cluster with their times: when they were recorded; a node that was used before was always there.
+
+    Grants are left out: what was let in then is let in again.
+    """
+    used: dict[str, Micros] = {}
+    for view in history.views.values():
+        for attempt in view.attempts.values():
+            if attempt.node is not None and attempt.bound is not None:
+                used[attempt.node] = min(attempt.bound, used.get(attempt.node, attempt.bound))
+    found: list[tuple[Micros, ClusterFact]] = []
+    for event in cluster_facts(log):
+        data, time = event.data, event.recordedtime
+        if event.clusterid != history.cluster or not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
+            continue
+        if isinstance(data, NodeObserved):
+            time = 0 if used.pop(data.name, time) < time else time
+        elif isinstance(data, ObjectApplied | ObjectDeleted) and data.kind == "Grant":
+            continue
+        found.append((time, data))
+    return sorted(found, key=itemgetter(0))
+
+
+def _pods(views: Iterable[JobView], begin: Micros) -> list[tuple[Micros, PodObserved]]:
+    """Return the pods of services and of nobody, when they came and when they went."""
+    found: list[tuple[Micros, PodObserved]] = []
+    for view in views:
+        for one in view.attempts.values():
+            if view.kind != OTHER or one.node is None or one.bound is None or (one.ended is not None and one.ended <= begin):
+                continue
+            came = PodObserved(
+                one.uid or f"{view.id}/{one.name}",
+                view.id,
+                one.pod,
+                "Running",
+                one.created,
+                namespace=view.namespace,
+                version="1",
+                requests=one.requests,
+                node=one.node,
+                bound=one.bound,
+                running=one.bound if one.running is None else one.running,
+                queue=view.queue,
+            )
+            found.append((one.bound, came))
+            if one.ended is not None:
+                gone = replace(came, version="2", phase=one.phase, reason=one.reason, exit_code=one.exit_code, ended=one.ended)
+                found.append((one.ended, gone))
+    return sorted(found, key=itemgetter(0))
+
+
+def _evictions(views: Iterable[JobView], facts: Sequence[tuple[Micros, ClusterFact]], begin: Micros) -> list[tuple[Micros, str]]:
+    """Return when pods were evicted from nodes that took no more pods: these were drained."""
+    closed: defaultdict[str, list[tuple[Micros, bool]]] = defaultdict(list)
+    for time, fact in facts:
+        if isinstance(fact, NodeObserved):
+            closed[fact.name].append((time, fact.unschedulable))
+    found = set()
+    for view in views:
+        for attempt in view.attempts.values():
+            if attempt.reason == "EvictedByApi" and attempt.node is not None and attempt.terminating is not None:
+                states = [is_closed for time, is_closed in closed[attempt.node] if time <= attempt.terminating]
+                if states and states[-1] and attempt.terminating >= begin:
+                    found.add((attempt.terminating, attempt.node))
+    return sorted(found)
+
+
+def _conduct(views: Iterable[JobView]) -> Conduct:
+    """Return how long nodes took: the median of what was recorded."""
+    starts, stops = [], []
+    for view in views:
+        for attempt in view.attempts.values():
+            if attempt.bound is not None and attempt.running is not None:
+                starts.append(attempt.running - attempt.bound)
+            if attempt.terminating is not None and attempt.ended is not None:
+                stops.append(attempt.ended - attempt.terminating)
+    known = {name: max(median_low(times), 0) for name, times in (("start", starts), ("stop", stops)) if times}
+    return replace(Conduct(), **known)
