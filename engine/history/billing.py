@@ -19,6 +19,7 @@ from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded, Usa
 from engine.events.decimals import plain, total
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
+from engine.history.letters import dead_lettered
 from engine.log.port import Searchable
 
 __all__ = ["Finding", "check_billing", "costs", "quote"]
@@ -82,7 +83,11 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
 def _facts(log: Searchable) -> State:
     """Return the state of a billing shard that has absorbed the job events of all shards and forgotten none."""
     state = State()
-    for event in _events(log, "cluster", "job-events"):
+    dead = dead_lettered(log, "cluster")
+    for record in log.scan(("cluster", "job-events")):
+        if record.partition.topic == "cluster" and (record.partition.number, record.offset) in dead:
+            continue  # the stages passed it over
+        event = decode(record.message, bounded=False)
         if not isinstance(event.data, JobForgotten):
             absorb(state, event)
     state.touched.clear()

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from simulated import BEGIN, Simulated, incident, machine, row, simulated
 
 from engine.application.whatif import OtherRules, Window, what_if
+from engine.events.envelope import raw_message
 from engine.events.inputs import ObjectApplied
 from engine.events.times import SECOND
+from engine.lifecycle.stage import LifecycleStage
+from engine.processor.processor import Processor
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
 from engine.simulation.comparison import Comparison
@@ -138,3 +141,16 @@ def test_jobs_that_run_when_a_window_begins_run_on_where_they_are(tmp_path: Path
     answer = asked(ran(rows, [], {}, first), first, window=window(begin), scheduler=configured(tmp_path, "other", PACKED))
     assert not errors(answer)
     assert answer.total["began"].recorded == 1 + sum(2 * number + 4 > begin for number, _ in enumerate(gpus, 1))
+
+
+def test_inputs_that_nobody_can_read_change_nothing(tmp_path: Path) -> None:
+    first, other = configured(tmp_path, "was", FIRST), configured(tmp_path, "other", PACKED)
+    done = ran([row(1, 0, 10)], [], {}, first)
+    before = asked(done, first, scheduler=other)
+    for topic in ("cluster", "jobs", "pods"):
+        done.log.append(topic, [raw_message("test", b"{{{", BEGIN + 60 * SECOND)])
+    processor = Processor(done.log, LifecycleStage(), 0)
+    processor.open()
+    processor.run_until_quiet()
+    processor.close()
+    assert asked(done, first, scheduler=other) == before
