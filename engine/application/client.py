@@ -178,6 +178,7 @@ class Lahar:
         task: str | None = None,
         index: int | None = None,
         partition: int | None = None,
+        notice: str = "",
         reason: str = "",
         by: str = "",
         command: str = "",
@@ -191,11 +192,13 @@ class Lahar:
             task: the task, for RestartTask, RestartPod and RestartPartition.
             index: the replica, for RestartPod.
             partition: the partition, for RestartPartition.
+            notice: which notice is answered, for AcknowledgeNotice and WithdrawNotice: an answer that comes too late does not count
+                for another one. Default: the one that the job is part of.
             reason: kept in the history.
             by: who asks; kept in the history.
             command: id of the command, for idempotence: one id acts once; default a new one.
         """
-        return self._issue(job, CommandIssued(action, by, reason, task, index, partition), command)
+        return self._issue(job, CommandIssued(action, by, reason, task, index, partition, notice=notice), command)
 
     def raise_event(
         self,

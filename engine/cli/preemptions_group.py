@@ -82,10 +82,15 @@ def show_notice(context: typer.Context, notice: NoticeArgument, log: LogOption =
     output.console.print("", whole_table(output, ("AT", "WHAT", "CAUSED BY"), rows, {"WHAT"}), soft_wrap=True)
 
 
-@preemptions.command("ack", examples=["lahar preemptions ack default/train --by ann --reason 'checkpoint 1200 is written'"])
+@preemptions.command(
+    "ack", examples=["lahar preemptions ack default/train --notice default/3 --by ann --reason 'checkpoint 1200 is written'"]
+)
 def acknowledge(
     context: typer.Context,
     job: JobArgument,
+    notice: Annotated[
+        str, typer.Option(metavar="NOTICE", help="The notice that is acknowledged; refused if the job is part of another by then.")
+    ] = "",
     reason: ReasonOption = "",
     by: By = "",
     by_id: ById = None,
@@ -95,7 +100,7 @@ def acknowledge(
     as_json: JsonOption = False,
 ) -> None:
     """Let a victim be stopped before the deadline: its work is saved."""
-    data = CommandIssued("AcknowledgeNotice", by, reason)
+    data = CommandIssued("AcknowledgeNotice", by, reason, notice=notice)
     issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
 
 
@@ -116,5 +121,5 @@ def withdraw(
         found = notice_named(source, notice)
     if found.state != "Open":  # the command is about the preemptor, which another notice may have by now
         raise ValueError(f"notice {found.id} has ended: {found.state} ({found.change})")
-    data = CommandIssued("WithdrawNotice", by, reason)
+    data = CommandIssued("WithdrawNotice", by, reason, notice=found.id)
     issue(context, log, found.preemptor, data, by_id, at, as_json=as_json, process=not no_process)

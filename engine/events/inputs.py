@@ -208,6 +208,8 @@ class CommandIssued(Data):
     """Partition of the task (RestartPartition)."""
     principal: Name = ""
     """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
+    notice: Name = ""
+    """Which notice is answered; refused if the job is part of another one by then. Empty: the one that it is part of."""
 
 
 @upcaster("lahar.command.issued.v1", "lahar.command.issued.v2")

@@ -21,7 +21,7 @@ def objection(job: Job, command: CommandIssued) -> str | None:
     if not job.managed:
         return "the job is only observed: somebody else controls it"
     if command.action in notices.ANSWERS:
-        return notices.objection_to_answer(job, command.action)
+        return notices.objection_to_answer(job, command)
     if command.action not in USER_ACTIONS:
         return f"{command.action} is internal; use one of {', '.join(sorted(USER_ACTIONS))}"
     if job.phase in FINISHED_JOB_PHASES:

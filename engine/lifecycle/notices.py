@@ -60,12 +60,14 @@ def _enter(
         yield from settle(turn, job)
 
 
-def objection_to_answer(job: Job, command: str) -> str | None:
+def objection_to_answer(job: Job, command: CommandIssued) -> str | None:
     """Return why a notice cannot be answered; `None`: it can."""
-    wanted = "WillEvicted" if command == "AcknowledgeNotice" else "Privileged"
-    if job.phase == wanted:
-        return None
-    return f"the job is {job.phase}; only a job that is {wanted} can be the subject of {command}"
+    wanted = "WillEvicted" if command.action == "AcknowledgeNotice" else "Privileged"
+    if job.phase != wanted:
+        return f"the job is {job.phase}; only a job that is {wanted} can be the subject of {command.action}"
+    if command.notice not in {"", job.notice}:
+        return f"the job is part of notice {job.notice}; the answer is to {command.notice}"
+    return None
 
 
 def answer(turn: Turn, job: Job, command: CommandIssued) -> Events:

@@ -28,6 +28,7 @@ async def checkpoint(event: Event) -> None:
 
 
 def acknowledge(event: Event) -> None:
-    """Let the job be stopped early. Taken again, it acts once: the command's id is the event's."""
-    with lahar.open(LOG, cluster=event.clusterid) as log:
-        log.command(event.subject, "AcknowledgeNotice", by="checkpoint", reason="its work is saved", command=f"ack-{event.id}")
+    """Let the job be stopped early. Taken again, it acts once: the command's id is the event's; and for this notice only."""
+    with lahar.open(LOG, cluster=event.clusterid, process=False) as log:
+        said = {"by": "checkpoint", "reason": "its work is saved", "notice": event.data.notice}
+        log.command(event.subject, "AcknowledgeNotice", **said, command=f"ack-{event.id}")

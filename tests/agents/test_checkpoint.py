@@ -57,6 +57,7 @@ def test_a_job_that_is_given_notice_is_saved_and_stopped_early(
     asyncio.run(example.function(given))
     assert (tmp_path / "saved").exists()
     assert (tmp_path / TRAIN).exists()
+    assert CliRunner().invoke(app, ["run", "--once"]).exit_code == 0
     log = open_log(f"sqlite:{tmp_path}/log.db", create=False, readonly=True)
     try:
         notice = notice_named(log, given.data.notice)

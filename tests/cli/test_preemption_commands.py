@@ -70,6 +70,14 @@ def test_an_acknowledgement_by_command_stops_the_job(noticed):
     assert noticed("job", "show", "nlp/train", "--json").record["phase"] == "Restarting"
 
 
+def test_an_acknowledgement_of_another_notice_is_refused(noticed):
+    refused = noticed("preemptions", "ack", "nlp/train", "--notice", "prod-1/3", "--at", LATER, code=2)
+    assert "the job is part of notice prod-1/9; the answer is to prod-1/3" in refused.err
+    assert noticed("preemptions", "show", "prod-1/9", "--json").record["state"] == "Open"
+    noticed("preemptions", "ack", "nlp/train", "--notice", "prod-1/9", "--at", LATER)
+    assert noticed("preemptions", "show", "prod-1/9", "--json").record["change"] == "Acknowledged"
+
+
 def test_why_names_the_other_side(noticed):
     assert "It is to be stopped at 2026-03-09 10:05:03Z for nlp/release-check (notice prod-1/9)." in noticed("why", "nlp/train").out
     answer = noticed("why", "nlp/release-check", "--json").record

@@ -89,8 +89,8 @@ def phase(deployment: Deployment, job: str) -> str:
     return changes[-1].data.phase if changes else "Pending"
 
 
-def answer(deployment: Deployment, job: str, action: Any) -> None:
-    deployment.give("jobs", CommandIssued(action, "ann"), job)
+def answer(deployment: Deployment, job: str, action: Any, notice: str = "") -> None:
+    deployment.give("jobs", CommandIssued(action, "ann", notice=notice), job)
     deployment.settle()
 
 
@@ -155,6 +155,26 @@ def test_a_victim_that_acknowledges_is_stopped_at_once(full):
     assert told(full) == ["NoticeOpened", "NoticeAcknowledged", "NoticeExecuted", "ReservationEnded"]
     assert records(full)[2].data.change == "Acknowledged"
     assert phase(full, "urgent") == "Running"
+
+
+def test_a_late_acknowledgement_of_an_earlier_notice_does_not_count_for_another(full):
+    victim, (earlier,) = victim_of(full), full.events(NoticeOpened)
+    full.command("urgent", "RestartJob")
+    full.settle()
+    full.wait(4)
+    assert told(full) == ["NoticeOpened", "NoticeWithdrawn", "NoticeOpened"]
+    later = records(full)[-1]
+    assert later.data.victims == [victim]
+    answer(full, victim, "AcknowledgeNotice", earlier.subject)
+    answer(full, "urgent", "WithdrawNotice", earlier.subject)
+    full.wait(2)
+    assert [event.data.reason for event in full.events(CommandRefused)] == [
+        f"the job is part of notice {later.subject}; the answer is to {earlier.subject}"
+    ] * 2
+    assert told(full)[-1] == "NoticeOpened"
+    answer(full, victim, "AcknowledgeNotice", later.subject)
+    full.wait(4)
+    assert told(full)[3:] == ["NoticeAcknowledged", "NoticeExecuted", "ReservationEnded"]
 
 
 def test_a_notice_waits_for_all_acknowledgements_or_its_deadline():
