@@ -23,6 +23,8 @@ __all__ = ["fewest", "give_notice"]
 
 _MAY_BE_GIVEN_NOTICE: Final = frozenset({"Running", "Pending"})
 """Phases of victims: a job that runs may be Pending again, while it waits for more pods."""
+MOST_NOTICES: Final = 64
+"""Notices of a cluster that are open, or have a place reserved, at one time: each round looks at all of them."""
 _SINGLE: Final = 1_000
 """Jobs that are tried one by one, whether one alone frees enough."""
 _EXACT: Final = 64
@@ -49,6 +51,9 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
     for notice in session.cluster.notices.values():
         if notice.reserved is None:
             _review(session, placement, notice, plan)
+    if len(session.cluster.notices) >= MOST_NOTICES:
+        plan.discard()
+        return
     search = _Search(session, placement)
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues and session.outcome.notice is None:

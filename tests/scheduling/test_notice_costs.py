@@ -1,0 +1,60 @@
+"""What open notices cost: there is a bound of them, and a round costs in proportion to how many there are."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from deployment import Deployment
+from test_notice_protocol import DELAY, made, submit, told, urgent
+
+from engine.scheduling.model.cluster import Cluster
+
+
+def with_notices(count: int, delay: int = 600) -> Deployment:
+    """As many low jobs as nodes, and as many privileged ones."""
+    deployment = made(nodes=count)
+    deployment.apply("Queue", "q", preemption="notice", preemptionDelaySeconds=delay)
+    for number in range(count):
+        submit(deployment, f"low{number}", wait=0)
+    deployment.wait(4)
+    for number in range(count):
+        urgent(deployment, f"urgent{number}", wait=0)
+    deployment.wait(count + 4)
+    return deployment
+
+
+def open_notices(deployment: Deployment) -> int:
+    return len(deployment.scheduling.state.clusters["c1"].model.notices)
+
+
+def test_no_more_notices_are_open_than_the_bound_and_the_others_have_their_turn(monkeypatch):
+    monkeypatch.setattr(import_module("engine.scheduling.actions.give_notice"), "MOST_NOTICES", 2)
+    deployment = with_notices(4, delay=DELAY)
+    assert (told(deployment), open_notices(deployment)) == (["NoticeOpened"] * 2, 2)
+    deployment.wait(2 * DELAY + 10)
+    assert told(deployment).count("NoticeExecuted") == 4
+    assert {uid.partition("-")[0].rstrip("0123456789") for uid in deployment.running()} == {"urgent"}
+
+
+def test_a_round_costs_in_proportion_to_the_open_notices(monkeypatch):
+    def moves(count: int) -> int:
+        deployment = with_notices(count)
+        assert open_notices(deployment) == count
+        found: list[object] = []
+        move = Cluster.move
+
+        def counting(*given: Any) -> None:
+            found.append(given)
+            move(*given)
+
+        with monkeypatch.context() as counted:
+            counted.setattr(Cluster, "move", counting)
+            deployment.apply("Queue", "else", weight=2)
+            deployment.settle()
+            deployment.wait(1)
+        return len(found)
+
+    few, many = moves(6), moves(24)
+    assert few > 0
+    assert many <= 4.4 * few
