@@ -284,9 +284,15 @@ class Step:
     def done(self, happened: frozenset[str] = frozenset()) -> World:
         """Return the state that it has led to."""
         lifecycle, scheduling = self._lifecycle, self._scheduling
+        own = self.world.lifecycle if lifecycle is None else _read_lifecycle(lifecycle, self.now)
+        if lifecycle is not None and _dumped(LIFECYCLE, _lifecycle(own.records)) != own.records:
+            self.faults.append("a restart of lifecycle changes its state")
+        other = self.world.scheduling if scheduling is None else _read_scheduling(scheduling, self.now)
+        if scheduling is not None and _read_scheduling(_scheduling(other.records), self.now) != other:
+            self.faults.append("a restart of scheduling changes its state")
         return World(
-            self.world.lifecycle if lifecycle is None else _read_lifecycle(lifecycle, self.now),
-            self.world.scheduling if scheduling is None else _read_scheduling(scheduling, self.now),
+            own,
+            other,
             tuple(self.decisions),
             tuple(self.events),
             tuple(pod for _, pod in sorted(self.pods.items())),

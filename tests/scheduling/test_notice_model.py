@@ -10,6 +10,7 @@ import pytest
 from notice_search import search
 
 from engine.lifecycle.pods import evict
+from engine.scheduling import persist
 from engine.scheduling.actions import give_notice
 from engine.scheduling.job_records import Head
 from engine.scheduling.model.entities import Job
@@ -53,6 +54,17 @@ def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(monkeypatc
     found = search(happen=1, late=0)
     assert "has its places elsewhere" in found.fault
     assert "gain n3" in found.way or "finish" in " ".join(found.way)
+
+
+def test_it_finds_a_restart_that_forgets(monkeypatch):
+    def read(content):
+        head = whole(content)
+        head.told_deadline = head.patience = 0
+        return head
+
+    whole = persist._read_head
+    monkeypatch.setattr(persist, "_read_head", read)
+    assert search(happen=0, late=0).fault == "a restart of scheduling changes its state"
 
 
 def test_it_finds_a_reserved_place_that_another_takes(monkeypatch):
