@@ -19,7 +19,7 @@ from statemachines.vocabulary import ACTIONS
 
 __all__ = ["JOB", "JOB_STATES", "JOB_TRIGGERS", "JobFacts", "NoticeTrigger"]
 
-NoticeTrigger = Literal["NoticeOpened", "NoticeGiven", "NoticeWithdrawn", "NoticeExecuted"]
+NoticeTrigger = Literal["NoticeOpened", "NoticeReceived", "NoticeWithdrawn", "NoticeExecuted"]
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ JOB_TRIGGERS: Final[Mapping[str, str]] = {
     "RequeueJob": "After an eviction: RestartJob's path, without touching or testing retryCount.",
     "NoAction": "Nothing at all.",
     "NoticeOpened": "A notice of preemption names the job as the preemptor.",
-    "NoticeGiven": "A notice of preemption names the job as a victim. It may be Pending again while some of its pods run.",
+    "NoticeReceived": "A notice of preemption names the job as a victim. It may be Pending again while some of its pods run.",
     "NoticeWithdrawn": "The notice has ended without effect, or no longer names the job.",
     "NoticeExecuted": "The notice's time has come.",
 }
@@ -264,8 +264,8 @@ def _notices() -> list[TransitionRow]:
     """Rows of notices. A job in Privileged or WillEvicted is part of no other notice, so none is opened or given there."""
     return [
         _row("NoticeOpened", "Pending", "Privileged"),
-        _row("NoticeGiven", "Running", "WillEvicted"),
-        _row("NoticeGiven", "Pending", "WillEvicted", "some_run"),
+        _row("NoticeReceived", "Running", "WillEvicted"),
+        _row("NoticeReceived", "Pending", "WillEvicted", "some_run"),
         _row("NoticeWithdrawn", "Privileged", "Running", "enough_started"),
         _row("NoticeWithdrawn", "Privileged", "Pending"),
         _row("NoticeExecuted", "Privileged", "Running", "enough_started"),

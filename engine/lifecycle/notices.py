@@ -25,7 +25,7 @@ ANSWERS: Final[dict[str, NoticeAnswer]] = {"AcknowledgeNotice": "acknowledged", 
 """Commands that answer a notice."""
 _STOPPED: Final = "PreemptedByNotice"
 """Reason of the end of a victim's attempts."""
-_ENTERED_BY: Final[dict[str, NoticeTrigger]] = {"preemptor": "NoticeOpened", "victim": "NoticeGiven"}
+_ENTERED_BY: Final[dict[str, NoticeTrigger]] = {"preemptor": "NoticeOpened", "victim": "NoticeReceived"}
 _MAY_ENTER: Final = {"preemptor": "Pending", "victim": "Running, or Pending with pods that run"}
 
 

@@ -118,7 +118,7 @@ def test_a_notice_is_announced_and_both_sides_enter_their_phases(full):
     victim = victim_of(full)
     assert (phase(full, "urgent"), phase(full, victim)) == ("Privileged", "WillEvicted")
     change = full.events(JobPhaseChanged, job=victim)[-1].data
-    assert (change.notice, change.deadline, change.reason) == (opened.subject, opened.data.deadline, "NoticeGiven")
+    assert (change.notice, change.deadline, change.reason) == (opened.subject, opened.data.deadline, "NoticeReceived")
     assert full.events(JobExplained, job="urgent")[-1].data.reason == "NoticeGiven"
     assert len(full.running()) == 2
 

@@ -251,11 +251,11 @@ def test_only_a_stop_asked_for_during_a_restart_is_deferred(phase, action):
     ("phase", "trigger", "to"),
     [
         ("Pending", "NoticeOpened", "Privileged"),
-        ("Running", "NoticeGiven", "WillEvicted"),
-        ("Pending", "NoticeGiven", "WillEvicted"),
+        ("Running", "NoticeReceived", "WillEvicted"),
+        ("Pending", "NoticeReceived", "WillEvicted"),
         ("Running", "NoticeOpened", None),
-        ("Restarting", "NoticeGiven", None),
-        ("WillEvicted", "NoticeGiven", None),
+        ("Restarting", "NoticeReceived", None),
+        ("WillEvicted", "NoticeReceived", None),
         ("Privileged", "NoticeOpened", None),
         ("WillEvicted", "NoticeOpened", None),
         ("Privileged", "NoticeWithdrawn", "Pending"),
@@ -272,7 +272,7 @@ def test_notices(phase, trigger, to):
 
 
 def test_a_pending_job_without_a_pod_that_runs_is_no_victim():
-    assert notice_phase("Pending", "NoticeGiven", spec(), Counters(pending=2)) is None
+    assert notice_phase("Pending", "NoticeReceived", spec(), Counters(pending=2)) is None
 
 
 @pytest.mark.parametrize("trigger", ["NoticeWithdrawn", "NoticeExecuted"])
