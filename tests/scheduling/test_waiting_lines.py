@@ -1,0 +1,195 @@
+"""Jobs that wait in lines: kept from round to round, they find what a scheduler finds that is made anew before each round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from deployment import Deployment, task, vcjob
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.events.pod_shape import PodShape, pairs
+from engine.events.scheduling import JobExplained
+from engine.scheduling import explainer
+from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.explanations import changed, margin
+from engine.scheduling.lines import Kind, Lines
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugins.overcommit import Overcommit
+from engine.scheduling.plugins.priority import Priority
+from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.stage import SchedulingStage
+
+SECOND = 1_000_000
+UPDATE = Lines.update
+ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
+
+
+def configuration(*more: PluginOption) -> Configuration:
+    tiers = (("priority", "gang"), ("overcommit", "drf", "predicates", "proportion", "nodeorder"))
+    named = [tuple(map(PluginOption, tier)) for tier in tiers]
+    return Configuration(ACTIONS, (named[0], (*named[1], *more)))
+
+
+CONFIGURATIONS = {
+    "default": configuration(),
+    "fairshare": configuration(PluginOption("fairshare"), PluginOption("resourcequota")),
+    "sla": configuration(PluginOption("sla", arguments=Arguments({"sla-waiting-time": "90s"}))),
+}
+
+
+def made_anew(deployment: Deployment) -> None:
+    """Forget what is kept of who waits, as a restart does."""
+    for cluster in deployment.scheduling.state.clusters.values():
+        cluster.scheduler.lines.__init__(cluster.model)
+        cluster.explainer.forget()
+
+
+def crowd(seed: int, configured: Configuration, before_each: Callable[[Deployment], object]) -> list[object]:
+    """A small cluster and far too many jobs, some of them alike; they end, are stopped, and others come. Returns all records."""
+    chance = Random(seed)  # noqa: S311 - a story, not a secret
+    deployment = Deployment(stage=lambda: SchedulingStage(configured))
+    deployment.node("n1", cpu=6)
+    deployment.apply("Queue", "q", weight=2, capability={"cpu": "4"})
+    deployment.apply("PriorityClass", "high", value=1000)
+    number = 0
+    for _ in range(25):
+        for _ in range(chance.choice((0, 1, 6))):
+            spec = {"queue": chance.choice(("default", "q")), "minAvailable": 1}
+            if chance.random() < 0.2:
+                spec["priorityClassName"] = "high"
+            manifest = vcjob(f"j{number}", task("w", chance.choice((1, 1, 1, 3)), cpu=chance.choice((1, 2))), **spec)
+            manifest["metadata"]["namespace"] = chance.choice(("ns", "other"))
+            deployment.submit(f"j{number}", manifest)
+            number += 1
+        deployment.settle()
+        for uid in chance.sample(sorted(deployment.running()), min(len(deployment.running()), chance.randint(0, 3))):
+            deployment.end(uid, "Succeeded")
+        if number and chance.random() < 0.3:
+            deployment.command(f"j{chance.randrange(number)}", chance.choice(("AbortJob", "ResumeJob")))
+        if chance.random() < 0.2:
+            deployment.node("n1", cpu=chance.choice((3, 6, 9)))
+        deployment.settle()
+        for _ in range(chance.choice((1, 2, 70))):
+            before_each(deployment)
+            deployment.wait(1)
+    return deployment.messages("scheduling", "decisions")
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@settings(deadline=None, max_examples=5)
+@given(seed=st.integers(0, 10**6))
+def test_what_is_kept_changes_no_record(name, seed):
+    configured = CONFIGURATIONS[name]
+    assert crowd(seed, configured, lambda _: None) == crowd(seed, configured, made_anew)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "bug"),
+    [
+        (explainer, "margin", lambda place, told: margin(place, told) + 2),
+        (Kind, "remove", lambda kind, job: kind._members.pop()),
+        (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
+    ],
+    ids=["places", "members", "kinds"],
+)
+def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug):
+    right = [crowd(seed, CONFIGURATIONS["default"], made_anew) for seed in range(6)]
+    monkeypatch.setattr(owner, name, bug)
+    assert any(crowd(seed, CONFIGURATIONS["default"], lambda _: None) != right[seed] for seed in range(6))
+
+
+# --- what a round costs ---------------------------------------------------------------------------------------------------------
+
+
+def crowded(jobs: int) -> tuple[Cluster, Scheduler]:
+    """A full node, so many jobs of three kinds that wait to be let in, and a scheduler that has run."""
+    cluster = Cluster()
+    cluster.set_node(Node("n1", {"cpu": 4_000, "memory": 1 << 40, "pods": 100_000}))
+    cluster.set_node(Node("n2", {"cpu": 1_000, "memory": 1 << 40, "pods": 100_000}))
+    cluster.set_queue(Queue("q"))
+    full = Job("ns/full", "ns", "q", min_member=1, min_resources={"cpu": 4_000}, phase="Running")
+    cluster.add_job(full)
+    shape = PodShape(pairs({"cpu": 4_000}))
+    cluster.add_task(Task("ns/full/w/0", full, cluster.class_of(shape), "w", 0), "Running", "n1")
+    for at in range(jobs):
+        asked = {"cpu": 3_000 + 500 * (at % 3)}
+        cluster.add_job(Job(f"ns/j{at:05}", "ns", "q", min_member=1, min_resources=asked, created=at))
+    scheduler = Scheduler(cluster, CONFIGURATIONS["default"])
+    assert len(scheduler.round(SECOND).reasons) == jobs
+    return cluster, scheduler
+
+
+def counted(calls: dict[str, int], name: str, function: Callable[..., object]) -> Callable[..., object]:
+    def call(*arguments: object) -> object:
+        calls[name] = calls.get(name, 0) + 1
+        return function(*arguments)
+
+    return call
+
+
+def calls_of_next_round(monkeypatch, jobs: int) -> dict[str, int]:
+    """How often functions are called in a round in which one job among so many is new."""
+    cluster, scheduler = crowded(jobs)
+    calls: dict[str, int] = {}
+    for owner, name in ((Priority, "job_order"), (Overcommit, "job_enqueueable"), (Lines, "_file"), (Cluster, "note")):
+        monkeypatch.setattr(owner, name, counted(calls, name, getattr(owner, name)))
+    cluster.add_job(Job("ns/new", "ns", "q", min_member=1, min_resources={"cpu": 3_000}, created=jobs))
+    assert not scheduler.round(2 * SECOND).skipped
+    monkeypatch.undo()
+    return calls
+
+
+def test_a_round_asks_no_more_of_thousands_than_of_few(monkeypatch):
+    assert calls_of_next_round(monkeypatch, 3_000) == calls_of_next_round(monkeypatch, 30)
+
+
+def explained_again(monkeypatch, jobs: int) -> int:
+    """For how many jobs a round looks at whether they are to be told something, after one among so many has gone."""
+    deployment = Deployment(stage=lambda: SchedulingStage(CONFIGURATIONS["default"]))
+    deployment.node("n1", cpu=1)
+    for at in range(jobs):
+        deployment.submit(f"j{at}", vcjob(f"j{at}", task("w", 2), minAvailable=2))
+    deployment.settle()
+    deployment.wait(3)
+    assert len({event.subject for event in deployment.events(JobExplained)}) == jobs
+    calls: dict[str, int] = {}
+    monkeypatch.setattr(explainer, "due_at", counted(calls, "due_at", explainer.due_at))
+    deployment.command(f"j{jobs - 1}", "AbortJob")
+    deployment.settle()
+    deployment.wait(2)
+    monkeypatch.undo()
+    return calls["due_at"]
+
+
+def test_a_round_looks_at_few_reasons_however_many_wait(monkeypatch):
+    assert 0 < explained_again(monkeypatch, 120) <= explained_again(monkeypatch, 30) + 4
+
+
+# --- places ---------------------------------------------------------------------------------------------------------------------
+
+PLACES = st.integers(1, 200)
+
+
+@given(place=PLACES, told=PLACES, moved=PLACES)
+def test_no_place_is_worth_a_record_before_its_margin(place, told, moved):
+    said = [_said(at) for at in (told, place, moved)]
+    assert changed(said[1], said[0]) == (margin(place, told) == 0)
+    if abs(moved - place) < margin(place, told):
+        assert not changed(said[2], said[0])
+
+
+def _said(place: int) -> JobExplained:
+    return JobExplained("ClusterOvercommitted", "enqueue", "overcommit", queue="q", place=place)
+
+
+def test_lines_look_at_all_jobs_once_they_are_far_behind(monkeypatch):
+    monkeypatch.setattr("engine.scheduling.model.changes._KEPT", 10)
+    cluster, scheduler = crowded(30)
+    for at in range(40):
+        cluster.add_job(Job(f"ns/more{at}", "ns", "q", min_member=1, min_resources={"cpu": 9_000}, created=100 + at))
+    assert len(scheduler.round(2 * SECOND).reasons) == 70
