@@ -54,6 +54,8 @@ class Scenario:
     """Queues, tenants, priority classes, …; queues of the trace that are not among them get weight 1."""
     incidents: Sequence[Incident] = ()
     conduct: Conduct = field(default_factory=Conduct)
+    until: Micros | None = None
+    """When it is cut off; `None`: it goes on until nothing happens any more."""
 
 
 def nodes_of(path: Path) -> list[NodeObserved]:
@@ -167,8 +169,8 @@ def simulate_on(
     for job in workload.jobs:
         agenda.at(job.submit, partial(cluster.submit, job))
     arrange(scenario.incidents, agenda, cluster, scenario.nodes, workload)
-    ledger, acted = play(log, stages, cluster, agenda, snapshots=snapshots, on_progress=on_progress)
-    return results_of(log, ledger, workload, acted)
+    ledger, acted = play(log, stages, cluster, agenda, until=scenario.until, snapshots=snapshots, on_progress=on_progress)
+    return results_of(log, ledger, workload, acted if scenario.until is None else scenario.until)
 
 
 def play(

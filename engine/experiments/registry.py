@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from engine.experiments import binpack, fair_share, gang, notice, paddlepaddle, task_topology
+from engine.experiments import binpack, fair_share, gang, notice, octopus, paddlepaddle, task_topology
 from engine.experiments.rows import Row
 
 __all__ = ["EXPERIMENTS", "Experiment"]
@@ -28,5 +28,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "task-topology": Experiment("Parameter servers and workers beside each other", task_topology.rows),
     "notice": Experiment("A privileged job after a notice, at once, and not at all", notice.rows),
     "paddlepaddle": Experiment("Parameter servers and trainers as two tasks; elastic trainers", paddlepaddle.rows),
+    "octopus": Experiment("1,104 GPUs under an overload of real jobs, against a queue whose head blocks it", octopus.rows),
 }
 """Name → experiment."""

@@ -10,18 +10,19 @@ from typing import Any, Final, Literal
 from engine.application.simulation import Scenario, simulate_on
 from engine.events import decode
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.events.times import SECOND
-from engine.experiments.jobs import BEGIN, CLUSTER, TrainingJob
+from engine.events.times import SECOND, Micros
+from engine.experiments.jobs import BEGIN, CLUSTER
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.stage import Stage
 from engine.scheduling.configuration import read_configuration
+from engine.scheduling.session import Plugin
 from engine.scheduling.stage import SchedulingStage
 from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import Conduct
 from engine.simulation.incidents import Incident
 from engine.simulation.ledger import Ledger
-from engine.simulation.workload import Workload
+from engine.simulation.workload import PlannedJob, Workload
 
 __all__ = ["Trial", "node", "run", "tiers"]
 
@@ -33,7 +34,7 @@ class Trial:
     """A run that is over."""
 
     ledger: Ledger
-    jobs: Mapping[str, TrainingJob]
+    jobs: Mapping[str, PlannedJob]
     """By id."""
 
     def finished(self) -> dict[str, float]:
@@ -62,14 +63,16 @@ class Trial:
 
 
 def run(
-    jobs: Sequence[TrainingJob],
+    jobs: Sequence[PlannedJob],
     nodes: Sequence[NodeObserved],
     scheduler: Mapping[str, Any],
     objects: Sequence[ObjectApplied] = (),
     incidents: Sequence[Incident] = (),
     checkpoint: int | None = None,
+    plugins: Mapping[str, type[Plugin]] | None = None,
+    until: Micros | None = None,
 ) -> Trial:
-    """Run jobs until nothing happens any more.
+    """Run jobs.
 
     Args:
         jobs: in order of submission.
@@ -78,12 +81,14 @@ def run(
         objects: queues, tenants, priority classes and quotas.
         incidents: what happens beside the jobs.
         checkpoint: seconds from a notice until a job has saved its work and acknowledges; `None`: jobs ignore notices.
+        plugins: those that the product does not have, by name.
+        until: when the run is cut off; `None`: it goes on until nothing happens any more.
     """
     agenda, ledger = Agenda(), Ledger()
     log = MemoryLog(clock=agenda.clock)
-    stages: list[Stage[Any]] = [LifecycleStage(), SchedulingStage(read_configuration(scheduler))]
+    stages: list[Stage[Any]] = [LifecycleStage(), SchedulingStage(read_configuration(scheduler), plugins)]
     conduct = Conduct(checkpoint=None if checkpoint is None else checkpoint * SECOND)
-    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects, incidents, conduct), agenda)
+    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects, incidents, conduct, until), agenda)
     for record in log.scan(("job-events",), Ledger.types):
         ledger.add(decode(record.message))
     return Trial(ledger, {job.id: job for job in jobs})

@@ -1,0 +1,120 @@
+"""Octopus: more than a thousand GPUs that have more real jobs than they can take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Final
+
+from engine.events.times import SECOND, Micros
+from engine.experiments.first_come import FIRST_COME, FirstCome
+from engine.experiments.jobs import CLUSTER
+from engine.experiments.rows import Row
+from engine.experiments.trial import Trial, node, run, tiers
+from engine.simulation.figures import Figures, Machine, figures_of
+from engine.simulation.traces import read_trace, sample_trace
+from engine.simulation.workload import PlannedJob, plan
+
+__all__ = ["FULL", "Load", "rows"]
+
+_NAME: Final = "octopus"
+_FORMAT: Final = "philly-status"
+_HOUR: Final = 3600 * SECOND
+_GPUS: Final = 8
+"""Of a node."""
+_IDLE: Final = 5 * SECOND
+"""A GPU counts as free from so long after its pod's end: until then it is on its way to a job that waits."""
+_FASTER: Final = 3.0
+"""Submissions follow each other so many times faster than in the trace."""
+_BEFORE: Final = 20 * _HOUR
+"""From the begin of the window to the last submission of the trace: what comes before it fills the cluster."""
+_WINDOW: Final = 24 * _HOUR
+
+
+@dataclass(frozen=True)
+class Load:
+    """Jobs of the trace on a cluster, and the window that is looked at."""
+
+    nodes: int
+    every: int = 1
+    """One of so many jobs of the trace is submitted."""
+
+    @cached_property
+    def jobs(self) -> Sequence[PlannedJob]:
+        """In order of submission."""
+        with sample_trace(_FORMAT) as file:
+            return plan(read_trace(file, _FORMAT), _FORMAT, CLUSTER, speed_up=_FASTER).jobs[:: self.every]
+
+    @property
+    def span(self) -> tuple[Micros, Micros]:
+        """Begin and end of the window."""
+        begin = self.jobs[-1].submit - _BEFORE
+        return begin, begin + _WINDOW
+
+    @property
+    def offered(self) -> float:
+        """GPU time that the jobs would take within the window if none waited, over what there is."""
+        begin, end = self.span
+        wished = sum(job.gpus * max(min(job.submit + (job.run or 0), end) - max(job.submit, begin), 0) for job in self.jobs)
+        return wished / (self.nodes * _GPUS * _WINDOW)
+
+    def trial(self, *plugins: str) -> Trial:
+        """Run the jobs until the end of the window."""
+        nodes = [node(f"node-{at:03}", 96, gpu=_GPUS) for at in range(1, self.nodes + 1)]
+        chosen = tiers(*plugins, "gang", "predicates", "nodeorder", "binpack")
+        scheduler = {"actions": "enqueue, allocate, backfill", "tiers": chosen}
+        return run(self.jobs, nodes, scheduler, plugins=FIRST_COME, until=self.span[1])
+
+    def figures(self, trial: Trial) -> Figures:
+        """Return the figures of the window."""
+        machines = [Machine(f"node-{at:03}", _GPUS, *self.span) for at in range(1, self.nodes + 1)]
+        return figures_of(trial.ledger.stays, trial.ledger.jobs.values(), machines, Counter(), {}, self.span)
+
+    def delays(self, trial: Trial) -> list[float]:
+        """Return the seconds to the binding of jobs of the window whose gang fitted free GPUs when it was submitted.
+
+        A job that is not bound by the end of the window counts with its wait so far. No queue has a limit.
+        """
+        begin, end = self.span
+        free = {f"node-{at:03}": _GPUS for at in range(1, self.nodes + 1)}
+        changes = [(stay.bound, stay.node, -stay.gpu) for stay in trial.ledger.stays]
+        changes += [(stay.end + _IDLE, stay.node, stay.gpu) for stay in trial.ledger.stays if stay.end is not None]
+        changes.sort(reverse=True)
+        bound: dict[str, Micros] = {}
+        for stay in trial.ledger.stays:
+            bound.setdefault(stay.job, stay.bound)
+        found = []
+        for job in self.jobs:
+            while changes and changes[-1][0] <= job.submit:
+                _, name, change = changes.pop()
+                free[name] += change
+            size = job.row.pods[0].gpu  # the pods of a job are alike in this trace
+            if begin <= job.submit < end and sum(max(idle, 0) // size for idle in free.values()) >= len(job.row.pods):
+                found.append((bound.get(job.id, end) - job.submit) / SECOND)
+        return found
+
+
+FULL: Final = Load(138)
+
+
+def rows(load: Load = FULL) -> Iterator[Row]:
+    """Yield the rows: 24 hours of an overload, against first come, first served with a head that blocks those behind it."""
+    yield Row(_NAME, "offered load", "overload", f"{load.offered:.2f}", load.offered >= 1.2)
+    ours, theirs = load.trial(), load.trial(FirstCome.NAME)
+    figures, blocked = load.figures(ours), load.figures(theirs)
+    use, less = figures.mean_utilisation, blocked.mean_utilisation
+    yield Row(_NAME, "utilisation", "90 % and more", f"{use * 100:.1f} %", use >= 0.9)
+    yield Row(_NAME, "utilisation, first come", "-", f"{less * 100:.1f} %", less < use)
+    for told, one in (("", figures), (", first come", blocked)):
+        even = one.mean_imbalance <= 0.2
+        seed = "below 20 %" if one is figures else "-"
+        yield Row(_NAME, f"imbalance{told}", seed, f"{one.mean_imbalance * 100:.1f} %", even == (one is figures))
+    for told, trial in (("", ours), (", first come", theirs)):
+        delays = load.delays(trial)
+        mean = fmean(delays)
+        seed = "10 s" if trial is ours else "60 s"
+        measure = f"delay of jobs that fit{told}: jobs, mean"
+        yield Row(_NAME, measure, seed, f"{len(delays)}, {mean:,.1f} s", (mean <= 10) == (trial is ours))
