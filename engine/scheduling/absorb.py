@@ -228,7 +228,7 @@ def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStart
 def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
     attempt.phase, attempt.claim = data.phase, None
     known.live -= 1
-    if known.group is None or _surplus(known.group, attempt):
+    if known.group is None or attempt.leaving or _surplus(known.group, attempt):  # of a deleted pod nothing is left
         _drop(state, known, attempt)
     else:
         touch_attempt(state, known, attempt)
