@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
 from engine.application.files import read_objects
 from engine.events import Data, decode
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.events.times import Micros
+from engine.events.times import SECOND, Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.log.port import Partition, SearchableLog
@@ -36,7 +37,7 @@ from engine.simulation.results import Results, results_of
 from engine.simulation.simulation import Simulation
 from engine.simulation.workload import Workload
 
-__all__ = ["Scenario", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
+__all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
 _IN_MEMORY: Final = "memory:"
 _NEVER: Final = 1 << 60
@@ -56,6 +57,19 @@ class Scenario:
     conduct: Conduct = field(default_factory=Conduct)
     until: Micros | None = None
     """When it is cut off; `None`: it goes on until nothing happens any more."""
+
+
+def conduct_of(acknowledge: float | None) -> Conduct:
+    """Return the conduct of jobs that acknowledge notices so many seconds after they are given; `None`: they ignore them.
+
+    Raises:
+        SimulationError: the number is below 0, or none.
+    """
+    if acknowledge is None:
+        return Conduct()
+    if not (isfinite(acknowledge) and acknowledge >= 0):
+        raise SimulationError(f"jobs acknowledge after {acknowledge:g} seconds; it must be 0 or more")
+    return Conduct(checkpoint=round(acknowledge * SECOND))
 
 
 def nodes_of(path: Path) -> list[NodeObserved]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from engine.application.simulation import Scenario, nodes_of, objects_of, simulate
+from engine.application.simulation import Scenario, conduct_of, nodes_of, objects_of, simulate
 from engine.cli.app import JsonOption, LogOption, Panel, app, named_log, output_of, settings_of
 from engine.cli.output import Output
 from engine.history.exact_numbers import dumps
@@ -19,7 +19,7 @@ from engine.simulation import FORMATS, cluster_of, sample_trace
 from engine.simulation.incidents import read_incidents
 from engine.simulation.machines import sample_nodes, sample_of
 from engine.simulation.results import Results
-from engine.simulation.traces import read_trace
+from engine.simulation.traces import read_trace, with_tenants
 from engine.simulation.workload import plan
 
 __all__ = ["simulate_command"]
@@ -73,6 +73,23 @@ def simulate_command(
         float, typer.Option("--speed-up", metavar="X", help="Submissions follow each other X times faster; run times stay.")
     ] = 1.0,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N jobs.")] = None,
+    tenants: Annotated[
+        int | None, typer.Option("--tenants", min=1, metavar="N", help="Spread the jobs over N tenants, user modulo N.")
+    ] = None,
+    privileged: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--privileged", metavar="JOB", help="A job of the trace that is submitted as privileged, again for each; see --queues."
+        ),
+    ] = None,
+    acknowledge: Annotated[
+        float | None,
+        typer.Option(
+            "--acknowledge",
+            metavar="SECONDS",
+            help="Jobs that are given notice have saved their work after so long, and let their places go; without it they wait.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results.json, jobs.csv and report.html.")] = Path(
         "simulation"
     ),
@@ -92,7 +109,10 @@ def simulate_command(
     with output.busy("reading"):
         with nullcontext(trace) if trace is not None else sample_trace(source_format) as file:
             cluster = cluster_of(file)
-            workload = plan(read_trace(file, source_format), source_format, cluster, speed_up=speed_up, most=jobs)
+            rows = read_trace(file, source_format)
+            rows = rows if tenants is None else with_tenants(rows, tenants)
+            chosen = privileged or ()
+            workload = plan(rows, source_format, cluster, speed_up=speed_up, most=jobs, privileged=chosen)
         with nullcontext(nodes) if nodes is not None else sample_nodes() as table:
             machines = nodes_of(table)
         if gpus is not None:
@@ -102,7 +122,7 @@ def simulate_command(
     with output.progress("jobs") as progress:
         task = progress.add_task("simulating", total=len(workload.jobs))
         results = simulate(
-            Scenario(cluster, workload, machines, objects, happenings),
+            Scenario(cluster, workload, machines, objects, happenings, conduct_of(acknowledge)),
             settings,
             keep=named_log(context, log) is not None,
             warn=output.warn,

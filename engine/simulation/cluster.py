@@ -53,7 +53,7 @@ class Conduct:
     stop: Micros = 5 * SECOND
     """From the request to delete a pod with a node until the pod is gone."""
     checkpoint: Micros | None = None
-    """From a notice until a job whose pods work together has saved its work, and acknowledges; `None`: it ignores notices."""
+    """From a notice until the job has saved its work, and acknowledges; `None`: jobs ignore notices."""
 
 
 @dataclass(slots=True)
@@ -88,6 +88,8 @@ class _Job:
     """The notice that it has been given, while it is open."""
     progress: Progress = field(default_factory=Progress)
     """If its pods work together."""
+    saved: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Else by slot the work that is saved (microseconds)."""
 
 
 class SimulatedCluster:
@@ -228,15 +230,22 @@ class SimulatedCluster:
         if known is None:
             return
         known.notice = event.data.notice if event.data.phase == "WillEvicted" else ""
-        if known.notice and after is not None and isinstance(known.plan, JointJob):
-            self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.plan, known.notice))
+        if known.notice and after is not None:
+            self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.notice))
 
-    def _acknowledge(self, known: _Job, plan: JointJob, notice: str) -> None:
+    def _acknowledge(self, known: _Job, notice: str) -> None:
         if known.notice == notice:
-            known.progress.proceed(self._agenda.now)
-            known.progress.save()
-            ident = import_id(self.name, _SOURCE, plan.row.key, f"acknowledged {notice}")
-            self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), plan.id, ident)
+            self._save(known)
+            ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {notice}")
+            self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
+
+    def _save(self, known: _Job) -> None:
+        """Let a job save its work, so that it goes on with the rest when it starts over."""
+        known.progress.proceed(self._agenda.now)
+        known.progress.save()
+        if not isinstance(known.plan, JointJob):
+            for seen in [pod.seen for pod in self._working(known.plan)]:
+                known.saved[_slot(seen)] += self._agenda.now - (seen.running or self._agenda.now)
 
     # --- what is requested ------------------------------------------------------------------------------------------------
 
@@ -292,9 +301,8 @@ class SimulatedCluster:
     def _settle_on(self, pod: Pod, node: str) -> Life:
         """Put a pod on a node; return what becomes of it."""
         seen, lived = pod.seen, self._jobs[pod.seen.job].lived
-        task, index = seen.task or "", seen.index or 0
         self._on_node[node][seen.uid] = None
-        pod.life = pod.job.life(task, index, lived[task, index])
+        pod.life = pod.job.life(*_slot(seen), lived[_slot(seen)])
         return pod.life
 
     # --- what nodes do ----------------------------------------------------------------------------------------------------
@@ -314,9 +322,10 @@ class SimulatedCluster:
             self._run(pod, pod.life)
 
     def _run(self, pod: Pod, life: Life) -> None:
-        """Let a pod run to the end of its life."""
+        """Let a pod run to the end of its life, without the work that is saved."""
         if life.work is not None:
-            self._agenda.at(self._agenda.now + life.work, partial(self._end, pod.seen.uid, life))
+            saved = self._jobs[pod.job.id].saved[_slot(pod.seen)]
+            self._agenda.at(self._agenda.now + max(life.work - saved, 0), partial(self._end, pod.seen.uid, life))
 
     def _go_on(self, job: JointJob, *, lost: bool = False) -> None:
         """Let a job go on at the rate of the pods that work now, if work is lost from what is saved."""
@@ -340,7 +349,7 @@ class SimulatedCluster:
         for pod in self._working(job):
             self._end(pod.seen.uid)
 
-    def _working(self, job: PlannedJob) -> list[Pod]:
+    def _working(self, job: SimulatedJob) -> list[Pod]:
         return [pod for pod in self._pods.values() if pod.job is job and pod.works]
 
     def _end(self, uid: str, life: Life | None = None) -> None:
@@ -392,6 +401,10 @@ class SimulatedCluster:
             self._without(pod)
         seen = replace(pod.seen, version=_next(pod.seen), **last)
         self._say("pods", PodDeleted(seen), seen.job, observation_id(uid, seen.version or "", deleted=True))
+
+
+def _slot(seen: PodObserved) -> tuple[str, int]:
+    return seen.task or "", seen.index or 0
 
 
 def _next(seen: PodObserved) -> str:

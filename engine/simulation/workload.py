@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from math import isfinite
 from typing import Any, Final, Protocol
@@ -76,6 +76,8 @@ class PlannedJob:
     """As `import-trace` names the job of the row."""
     row: TraceRow
     submit: Micros
+    privileged: bool = field(default=False, kw_only=True)
+    """Others may be given notice for it."""
 
     @property
     def name(self) -> str:
@@ -121,7 +123,10 @@ class PlannedJob:
     def manifest(self) -> dict[str, Any]:
         """Return the vcjob: a gang of all its pods, which starts over as a whole when one of several pods is evicted."""
         row = self.row
-        return gang(row.name, self.tasks(), queue=row.queue, user=row.user, tenant=row.tenant, minimum=len(row.pods))
+        made = gang(row.name, self.tasks(), queue=row.queue, user=row.user, tenant=row.tenant, minimum=len(row.pods))
+        if not self.privileged:
+            return made
+        return {**made, "metadata": {**made["metadata"], "annotations": {"lahar/spec": '{"preempt": true}'}}}
 
 
 def gang(
@@ -188,7 +193,13 @@ class Workload:
 
 
 def plan(
-    rows: Sequence[TraceRow | BadRow], source_format: str, cluster: str, *, speed_up: float = 1.0, most: int | None = None
+    rows: Sequence[TraceRow | BadRow],
+    source_format: str,
+    cluster: str,
+    *,
+    speed_up: float = 1.0,
+    most: int | None = None,
+    privileged: Collection[str] = (),
 ) -> Workload:
     """Return what is simulated of the rows of a trace.
 
@@ -198,9 +209,10 @@ def plan(
         cluster: name of the simulated cluster.
         speed_up: submissions follow each other so many times faster than in the trace, which raises the load; run times stay.
         most: simulate only so many jobs, those submitted first; `None`: all.
+        privileged: names of jobs that are submitted as privileged.
 
     Raises:
-        SimulationError: `speed_up` is no positive number.
+        SimulationError: `speed_up` is no positive number, or no job that is simulated has one of the names.
         NoJobsError: no row is left; the text has the first fault.
     """
     if not (isfinite(speed_up) and speed_up > 0):
@@ -214,9 +226,17 @@ def plan(
     if not kept:
         first = f": line {left_out[0].line}: {left_out[0].reason}" if left_out else ""
         raise NoJobsError(f"the trace has no job to simulate{first}")
+    for name in privileged:
+        if all(row.name != name for row in kept):
+            raise SimulationError(f"the simulation has no job {name!r} that could be privileged")
     begin = kept[0].submit
     jobs = [
-        PlannedJob(imported_job_id(cluster, source_format, row.key), row, begin + int((row.submit - begin) / speed_up))
+        PlannedJob(
+            imported_job_id(cluster, source_format, row.key),
+            row,
+            begin + int((row.submit - begin) / speed_up),
+            privileged=row.name in privileged,
+        )
         for row in kept
     ]
     return Workload(jobs, left_out)

@@ -98,6 +98,58 @@ def test_submissions_follow_each_other_faster(simulate: Lahar) -> None:
     assert fast["summary"]["gpu_seconds"] == slow["summary"]["gpu_seconds"]
 
 
+QUEUES = """{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: a}, spec: {preemption: notice}}
+---
+{apiVersion: lahar.dev/v1, kind: Tenant, metadata: {name: tenant-1}, spec: {priority: 10, mayPreempt: true}}
+"""
+PREEMPTING = """2017-10-09 07:00:00,3600,8,1,a
+2017-10-09 07:00:00,3600,8,1,a
+2017-10-09 07:05:00,1,8,1,a
+2017-10-09 07:10:00,120,8,1,a
+"""
+
+
+@pytest.fixture
+def preempting(simulate: Lahar, folder: Path) -> Lahar:
+    """Simulate two jobs that fill the nodes, and two that come later, the last of a tenant with the right to preempt."""
+    (folder / "trace.csv").write_text(HEAD + PREEMPTING)
+    (folder / "queues.yaml").write_text(QUEUES)
+    (folder / "scheduler.yaml").write_text(
+        'actions: "enqueue, allocate, preempt"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n'
+    )
+    return lambda *more, code=0: simulate(
+        *("--queues", "queues.yaml", "--scheduler", "scheduler.yaml", "--tenants", "2", "--log", "sqlite:s.db", *more), code=code
+    )
+
+
+def test_a_job_that_acknowledges_a_notice_goes_on_with_the_rest_of_its_work(preempting: Lahar, lahar: Lahar, folder: Path) -> None:
+    preempting("--privileged", "philly-4", "--acknowledge", "60")
+    (notice,) = lahar("--log", "sqlite:s.db", "preemptions", "list", "--all", "--json").records
+    assert (notice["state"], notice["change"], notice["preemptor"]["name"]) == ("Executed", "Acknowledged", "default/philly-4")
+    jobs = {job["name"]: job for job in csv.DictReader((folder / "simulation" / "jobs.csv").read_text().splitlines())}
+    (victim,) = [job for job in jobs.values() if job["preempted"] == "1"]
+    assert {job["phase"] for job in jobs.values()} == {"Completed"}
+    assert float(jobs["philly-4"]["wait_seconds"]) < 90
+    assert 0 < float(victim["run_seconds"]) - 3600 - 120 < 15  # it waits for the privileged job, and does the rest
+
+
+def test_a_job_that_ignores_its_notice_is_stopped_at_the_deadline_and_starts_over(
+    preempting: Lahar, lahar: Lahar, folder: Path
+) -> None:
+    preempting("--privileged", "philly-4")
+    (notice,) = lahar("--log", "sqlite:s.db", "preemptions", "list", "--all", "--json").records
+    assert (notice["state"], notice["change"]) == ("Executed", "DeadlinePassed")
+    jobs = {job["name"]: job for job in csv.DictReader((folder / "simulation" / "jobs.csv").read_text().splitlines())}
+    assert {job["phase"] for job in jobs.values()} == {"Completed"}
+    (victim,) = [job for job in jobs.values() if job["preempted"] == "1"]
+    assert float(victim["run_seconds"]) > 3600 + 600 + 300  # all that it had done is done again
+
+
+def test_privileged_jobs_and_their_answers_make_sense(preempting: Lahar) -> None:
+    assert "the simulation has no job 'philly-9' that could be privileged" in preempting("--privileged", "philly-9", code=2).err
+    assert "it must be 0 or more" in preempting("--acknowledge", "-1", code=2).err
+
+
 @pytest.mark.parametrize("given", ["0", "-2", "nan", "inf"])
 def test_a_speed_up_is_more_than_nothing(simulate: Lahar, given: str) -> None:
     assert "it must be more than 0" in simulate("--speed-up", given, code=2).err
