@@ -16,6 +16,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
+LAHAR := $(BIN)/lahar --log sqlite:run/simulated.db
+
 .PHONY: help run kafka broker promtool focus-validator kafka-if-possible test test-slow chaos mutants lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
@@ -31,28 +33,32 @@ $(STAMP): requirements.lock pyproject.toml
 
 .venv: $(STAMP) ## Create or update the environment.
 
-run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became of it and what it costs, and play a story.
+run: $(STAMP) ## Simulate real jobs on a cluster that is too small for them; show decisions, notices, waits and bills.
 	@rm -rf run && mkdir -p run
-	@$(BIN)/lahar --log sqlite:run/lahar.db apply examples/prices/prices.yaml --at 2020-01-01T00:00:00Z
-	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace --format openb --tenants 5
-	@$(BIN)/lahar --log sqlite:run/lahar.db summary
+	@echo '300 jobs of Alibaba'"'"'s openb trace, submitted 40 times faster, on 6 of its nodes (examples/overload):'
+	@$(LAHAR) simulate --format openb --jobs 300 --speed-up 40 --tenants 5 --nodes examples/overload/nodes.csv \
+	  --queues examples/overload/queues.yaml --scheduler examples/overload/scheduler.yaml --acknowledge 120 \
+	  --privileged openb-pod-5265 --privileged openb-pod-5322 --privileged openb-pod-5353 --privileged openb-pod-5392 \
+	  --out run/simulation
 	@echo
-	@echo 'What each tenant owes (tenant = user modulo 5; docs/billing.md):'
-	@$(BIN)/lahar --log sqlite:run/lahar.db billing invoice
-	@$(BIN)/lahar --log sqlite:run/lahar.db billing verify
-	@$(BIN)/lahar --log sqlite:run/lahar.db billing report > run/bill.html
-	@echo 'One line of them, and the events behind it:'
-	@$(BIN)/lahar --log sqlite:run/lahar.db billing explain bfbf4af952bc
-	@echo 'The log is run/lahar.db, the bill as a page run/bill.html.'
+	@echo 'Jobs that were given notice to make room for privileged ones (docs/preemption.md):'
+	@$(LAHAR) preemptions list --all
 	@echo
-	@echo 'A story: an ensemble is done when its combiner is (examples/ensemble)'
-	@PATH="$(abspath $(BIN)):$$PATH" LAHAR_LOG="sqlite:$(CURDIR)/run/ensemble.db" examples/ensemble/play.sh
+	@echo 'A job that waited, and why, as it was known at 01:57:'
+	@$(LAHAR) why default/openb-pod-5346 --at 2023-05-20T01:57:00Z
 	@echo
-	@echo 'Try next:'
-	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db why default/openb-pod-8096            how a real job failed'
-	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db timeline default/openb-pod-8096       when it waited and ran'
-	@echo '  $(BIN)/lahar --log sqlite:run/ensemble.db history search/ranking-ensemble   every event of the story'
-	@echo 'docs/tutorial.md continues from here.'
+	@echo 'What each tenant owes (tenant = CRC-32 of the job modulo 5), with what preemption wasted and kept idle:'
+	@$(LAHAR) billing invoice
+	@$(LAHAR) billing verify
+	@$(LAHAR) billing report > run/bill.html
+	@echo 'One line of them, the place kept for a privileged job, and the events behind it:'
+	@$(LAHAR) billing explain 7322f51a878e
+	@echo
+	@echo 'Plots are in run/simulation/report.html, the bill as a page in run/bill.html, the whole history in run/simulated.db. Try next:'
+	@echo '  $(LAHAR) preemptions show openb_pods_3000/358    a notice that was taken back'
+	@echo '  $(LAHAR) timeline default/openb-pod-5196         a job that was given notice, stopped, and went on'
+	@echo '  $(LAHAR) why default/openb-pod-5353 --at 2023-05-20T01:57:00Z'
+	@echo 'docs/tutorial.md asks a real history; docs/simulation.md simulates another cluster.'
 
 kafka: .kafka/$(KAFKA_VERSION)/.complete ## Fetch Apache Kafka's jars for the tests (needs Maven; running them needs Java 17).
 

@@ -59,7 +59,7 @@ def listed(names: Sequence[str]) -> str:
     """List a few names and count the rest: `a, b and 3 more`."""
     if len(names) > NAMED + 1:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def sentence(text: str) -> str:
