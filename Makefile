@@ -37,7 +37,7 @@ run: $(STAMP) ## Simulate real jobs on a cluster that is too small for them; sho
 	@rm -rf run && mkdir -p run
 	@echo '300 jobs of Alibaba'"'"'s openb trace, submitted 40 times faster, on 6 of its nodes (examples/overload):'
 	@$(LAHAR) simulate --format openb --jobs 300 --speed-up 40 --tenants 5 --nodes examples/overload/nodes.csv \
-	  --queues examples/overload/queues.yaml --scheduler examples/overload/scheduler.yaml --acknowledge 120 \
+	  --queues examples/overload/queues.yaml --scheduler examples/overload/scheduler.yaml --incidents examples/overload/incidents.csv --acknowledge 120 \
 	  --privileged openb-pod-5265 --privileged openb-pod-5322 --privileged openb-pod-5353 --privileged openb-pod-5392 \
 	  --out run/simulation
 	@echo

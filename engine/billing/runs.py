@@ -20,6 +20,9 @@ __all__ = ["LONGEST", "Segment", "is_billable", "kind_of_node", "node_at", "runs
 LONGEST: Final = 10 * 366 * 24 * HOUR
 """Longest attempt that is billed: ten years. A timestamp of the year 9999 would fill 95,000 invoices in one step."""
 
+_STOPPED: Final = "StoppedByUser"
+"""Reason of attempts of a job that its user ended or suspended: nothing is done again for them."""
+
 T = TypeVar("T")
 
 Timeline = Sequence[tuple[Micros, str, T]]
@@ -171,14 +174,14 @@ def _place(timeline: Timeline[T], moment: Micros) -> int:
 
 
 def worth_of(end: End | None) -> Worth:
-    """Classify the use of an attempt. One that was stopped on demand and is not replaced is useful."""
+    """Classify the use of an attempt. One that its user stopped, or that was stopped on demand and is not replaced, is useful."""
     if end is None or end.phase == "Succeeded":
         return "useful"
     reason = end.reason or ""
     if reason.startswith("Preempted"):
         return "preempted"
     if end.phase == "Failed" and failure_class(reason) == "none":
-        return "restarted" if end.replaceable else "useful"
+        return "restarted" if end.replaceable and reason != _STOPPED else "useful"
     return "failed"
 
 

@@ -67,6 +67,8 @@ class Pod:
     """`None`: it has no node yet."""
     leaving: bool = False
     """Its deletion was requested."""
+    end: int | None = None
+    """Number of its end in the agenda, if it works alone."""
 
     @property
     def works(self) -> bool:
@@ -325,7 +327,11 @@ class SimulatedCluster:
         """Let a pod run to the end of its life, without the work that is saved."""
         if life.work is not None:
             saved = self._jobs[pod.job.id].saved[_slot(pod.seen)]
-            self._agenda.at(self._agenda.now + max(life.work - saved, 0), partial(self._end, pod.seen.uid, life))
+            pod.end = self._agenda.at(self._agenda.now + max(life.work - saved, 0), partial(self._run_out, pod, life))
+
+    def _run_out(self, pod: Pod, life: Life) -> None:
+        pod.end = None
+        self._end(pod.seen.uid, life)
 
     def _go_on(self, job: JointJob, *, lost: bool = False) -> None:
         """Let a job go on at the rate of the pods that work now, if work is lost from what is saved."""
@@ -341,6 +347,9 @@ class SimulatedCluster:
 
     def _without(self, pod: Pod) -> None:
         """Let the job of a pod that works no more go on."""
+        if pod.end is not None:
+            self._agenda.cancel(pod.end)
+            pod.end = None
         if isinstance(pod.job, JointJob):
             self._go_on(pod.job, lost=pod.job.holds_work(pod.seen.task or ""))
 

@@ -14,6 +14,8 @@ from job_programs import CLUSTER, SECOND
 from standing import lines_of, standing, written
 
 import engine.billing.turn
+from engine.billing.runs import worth_of
+from engine.billing.state import End
 from engine.events import Event, encode
 from engine.events.attempts import AttemptChanged
 from engine.events.billing import UsageFailed
@@ -304,3 +306,17 @@ def test_the_same_event_told_twice_is_billed_once():
     shard: Processor = story.shard
     assert shard.accounts.balanced
     assert len(messages(story.log)) == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "replaceable", "worth"),
+    [
+        ("StoppedByUser", True, "useful"),  # a user who stops a job had its use
+        ("KilledByAction", True, "restarted"),
+        ("KilledByAction", False, "useful"),
+        ("PreemptedByNotice", True, "preempted"),
+        ("AppFailed", True, "failed"),
+    ],
+)
+def test_what_a_use_was_worth_follows_from_its_end(reason, replaceable, worth):
+    assert worth_of(End(0, "event", 0, "Failed", reason, inferred=False, replaceable=replaceable)) == worth
