@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
-from engine.experiments import EXPERIMENTS
+from engine.experiments import EXPERIMENTS, page
 from engine.runtime.errors import FINDING
 
 __all__ = ["experiment"]
@@ -20,11 +21,14 @@ _ALL: Final = "all"
 @app.command(
     "experiment",
     rich_help_panel=Panel.TOOLS,
-    examples=["lahar experiment gang", "lahar experiment all --json"],
+    examples=["lahar experiment gang", "lahar experiment all --json", "lahar experiment all --out experiments"],
 )
 def experiment(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="One of " + ", ".join([*EXPERIMENTS, _ALL]) + ".")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for experiments.html, a page with plots; without it none.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Reproduce published experiments on a simulated cluster.
@@ -35,12 +39,16 @@ def experiment(
     output = output_of(context, as_json)
     if name != _ALL and name not in EXPERIMENTS:
         raise ValueError(f"no experiment {name!r}; there are {', '.join([*EXPERIMENTS, _ALL])}")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     rows = []
     for one in EXPERIMENTS if name == _ALL else [name]:
         for row in EXPERIMENTS[one].rows():
             rows.append(row)
             if output.as_json:
-                output.record(asdict(row))
+                output.record({key: value for key, value in asdict(row).items() if key != "columns"})
+    if out is not None:
+        (out / "experiments.html").write_text(page(rows), encoding="utf-8")
     if not output.as_json:
         table = Table(box=None, pad_edge=False)
         for column in ("EXPERIMENT", "MEASURE", "SEED", "OURS", "OK"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.experiments.jobs import Role, training
-from engine.experiments.rows import Row
+from engine.experiments.rows import Column, Row
 from engine.experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
@@ -31,10 +31,10 @@ def rows() -> Iterator[Row]:
         plugins = tiers("gang", "predicates", "nodeorder", "binpack", without=without, binpack={"arguments": _WEIGHTS})
         for pods, expected in ((16, [16]), (24, [20, 4])):
             job = training(1, [Role("worker", pods, Requests(cpu_milli=200))], run=600)
-            held = [
-                count
-                for _, count in run([job], nodes, {"actions": "enqueue, allocate", "tiers": plugins}).pods("node", 60).most_common()
-            ]
+            found = run([job], nodes, {"actions": "enqueue, allocate", "tiers": plugins}).pods("node", 60)
+            held = [count for _, count in found.most_common()]
             ours = " and ".join(map(str, held))
             seed = "-" if without else "all on one node" if len(expected) == 1 else "one node full, the rest on the other"
-            yield Row(_NAME, f"job of {pods}: pods by node{told}", seed, ours, (held == expected) != bool(without))
+            plot = f"job of {pods}: pods by node"
+            columns = tuple(Column(plot, case, told, count) for case, count in zip(("fuller", "other"), [*held, 0], strict=False))
+            yield Row(_NAME, plot + told, seed, ours, (held == expected) != bool(without), columns)

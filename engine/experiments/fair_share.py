@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from engine.events.inputs import ObjectApplied
 from engine.experiments.jobs import Role, TrainingJob, training
-from engine.experiments.rows import Row
+from engine.experiments.rows import Column, Row
 from engine.experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
@@ -44,13 +44,18 @@ def _run(jobs: Sequence[TrainingJob], objects: Sequence[ObjectApplied], actions:
     return run(jobs, _NODES, scheduler, objects)
 
 
+def _row(plot: str, told: str, seed: str, held: Mapping[str, int], between: str, ok: bool) -> Row:
+    columns = tuple(Column(plot, case, told, pods) for case, pods in held.items())
+    return Row(_NAME, plot + told, seed, between.join(map(str, held.values())), ok, columns)
+
+
 def _jobs() -> Iterator[Row]:
     """Volcano: jobs of 300 and of 60 pods in one queue, each of which could fill the cluster."""
     for plugins, told in ((("drf",), ""), ((), ", without drf")):
-        held = _run([_elastic(1, 300), _elastic(2, 60)], (), "enqueue, allocate", *plugins).pods("job", _SETTLED)
-        ours = f"{held['job-1']} and {held['job-2']}"
-        seed = "equal" if plugins else "unequal"
-        yield Row(_NAME, f"jobs of 300 and 60: pods{told}", seed, ours, (held["job-1"] == held["job-2"]) == bool(plugins))
+        pods = _run([_elastic(1, 300), _elastic(2, 60)], (), "enqueue, allocate", *plugins).pods("job", _SETTLED)
+        held = {"of 300": pods["job-1"], "of 60": pods["job-2"]}
+        ok = (held["of 300"] == held["of 60"]) == bool(plugins)
+        yield _row("jobs of 300 and 60: pods", told, "equal" if plugins else "unequal", held, " and ", ok)
 
 
 def _namespaces() -> Iterator[Row]:
@@ -59,10 +64,10 @@ def _namespaces() -> Iterator[Row]:
     quotas = [ObjectApplied("ResourceQuota", f"{name}/weight", {"weight": weight}) for name, weight in weights.items()]
     jobs = [_elastic(number, 60, namespace=name) for number, name in enumerate(weights, start=1)]
     for plugins, told in ((("fairshare",), ""), ((), ", without fairshare")):
-        held = _run(jobs, quotas, "enqueue, allocate", *plugins).pods("job", _SETTLED)
-        ours = f"{held['job-1']} and {held['job-2']}"
-        ok = (held["job-1"] == 3 * held["job-2"]) == bool(plugins)
-        yield Row(_NAME, f"namespaces 3 : 1: pods{told}", "3 : 1" if plugins else "-", ours, ok)
+        pods = _run(jobs, quotas, "enqueue, allocate", *plugins).pods("job", _SETTLED)
+        held = {"weight 3": pods["job-1"], "weight 1": pods["job-2"]}
+        ok = (held["weight 3"] == 3 * held["weight 1"]) == bool(plugins)
+        yield _row("namespaces 3 : 1: pods", told, "3 : 1" if plugins else "-", held, " and ", ok)
 
 
 def _queues() -> Iterator[Row]:
@@ -70,19 +75,21 @@ def _queues() -> Iterator[Row]:
     deep = [_elastic(1, 60, queue="a"), _elastic(2, 60, queue="b")]
     little = [_single(number, 0, "c") for number in range(3, 7)]
     for plugins, told in ((("proportion",), ""), ((), ", without proportion")):
-        held = _run([*deep, *little], _QUEUES, "enqueue, allocate", *plugins).pods("queue", _SETTLED)
-        ours, ok = _shares(held), _shares(held) == "9 : 27 : 4"
-        measure = f"queues 1 : 3 : 4, c asks for 4: pods{told}"
-        yield Row(_NAME, measure, "9 : 27 : 4" if plugins else "-", ours, ok == bool(plugins))
+        held = _shares(_run([*deep, *little], _QUEUES, "enqueue, allocate", *plugins), _SETTLED)
+        ok = held == {"a": 9, "b": 27, "c": 4}
+        seed = "9 : 27 : 4" if plugins else "-"
+        yield _row("queues 1 : 3 : 4, c asks for 4: pods", told, seed, held, " : ", ok == bool(plugins))
     late = [_single(number, _LATER, "c") for number in range(3, 43)]
     for action, told in ((", reclaim", ""), ("", ", without reclaim")):
         trial = _run([*deep, *late], _QUEUES, "enqueue, allocate" + action, "proportion")
-        lent, back = (_shares(trial.pods("queue", after)) for after in (_SETTLED, _LATER + _SETTLED))
-        yield Row(_NAME, f"queues 1 : 3 : 4, c asks for nothing: pods{told}", "10 : 30 : 0", lent, lent == "10 : 30 : 0")
-        ok = back == "5 : 15 : 20"
+        lent, back = (_shares(trial, after) for after in (_SETTLED, _LATER + _SETTLED))
+        ok = lent == {"a": 10, "b": 30, "c": 0}
+        yield _row("queues 1 : 3 : 4, c asks for nothing: pods", told, "10 : 30 : 0", lent, " : ", ok)
+        ok = back == {"a": 5, "b": 15, "c": 20}
         seed = "5 : 15 : 20" if action else "-"
-        yield Row(_NAME, f"queues 1 : 3 : 4, c now asks for 40: pods{told}", seed, back, ok == bool(action))
+        yield _row("queues 1 : 3 : 4, c now asks for 40: pods", told, seed, back, " : ", ok == bool(action))
 
 
-def _shares(held: dict[str, int]) -> str:
-    return " : ".join(str(held.get(queue.name, 0)) for queue in _QUEUES)
+def _shares(trial: Trial, after: int) -> dict[str, int]:
+    pods = trial.pods("queue", after)
+    return {queue.name: pods[queue.name] for queue in _QUEUES}

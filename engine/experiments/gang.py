@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import inf
 from typing import Final
 
 from engine.experiments.jobs import Role, training
-from engine.experiments.rows import Row
+from engine.experiments.rows import Column, Row
 from engine.experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
@@ -29,12 +30,18 @@ def _tensorflow() -> Iterator[Row]:
     """Volcano: 1, 2 and 5 jobs, each of which takes 6 of 8 cores."""
     one = {told: _trial(_TENSORFLOW, 1, 8, 0, without).finished()["job-1"] for without, told in _OFF}
     for without, told in _OFF:
-        yield Row(_NAME, f"1 job: seconds{told}", "the same", f"{one[told]:g}", ok=len(set(one.values())) == 1)
+        same = len(set(one.values())) == 1
+        yield Row(
+            _NAME, f"1 job: seconds{told}", "the same", f"{one[told]:g}", same, (Column("seconds", "1 job", told, one[told]),)
+        )
         for jobs in (2, 5):
             done = _trial(_TENSORFLOW, jobs, 8, 0, without).finished()
             ours = f"{len(done)} of {jobs}, {max(done.values()):g}" if done else f"0 of {jobs}: deadlock"
             seed = "some never finish" if without else "all finish"
-            yield Row(_NAME, f"{jobs} jobs: finished, seconds{told}", seed, ours, ok=(len(done) == jobs) != bool(without))
+            last = max(done.values()) if len(done) == jobs else inf
+            ok = (len(done) == jobs) != bool(without)
+            measure = f"{jobs} jobs: finished, seconds{told}"
+            yield Row(_NAME, measure, seed, ours, ok, (Column("seconds", f"{jobs} jobs", told, last),))
 
 
 def _two_jobs() -> Iterator[Row]:
@@ -45,7 +52,8 @@ def _two_jobs() -> Iterator[Row]:
         ours = f"{len(done)} of 2, {held['job-1']} and {held['job-2']}"
         seed = "deadlock, 2 and 2" if without else "both finish"
         ok = (len(done), sorted(held.values())) == ((0, [2, 2]) if without else (2, [4]))
-        yield Row(_NAME, f"A and B: finished, GPUs at first{told}", seed, ours, ok)
+        columns = (Column("GPUs at first", name, told, held[job]) for name, job in (("A", "job-1"), ("B", "job-2")))
+        yield Row(_NAME, f"A and B: finished, GPUs at first{told}", seed, ours, ok, tuple(columns))
 
 
 def _trial(roles: tuple[Role, ...], jobs: int, cores: int, gpus: int, without: Collection[str]) -> Trial:

@@ -9,7 +9,7 @@ from typing import Final
 from engine.events.inputs import ObjectApplied
 from engine.events.times import SECOND
 from engine.experiments.jobs import Role, training
-from engine.experiments.rows import Row
+from engine.experiments.rows import Column, Row
 from engine.experiments.trial import Trial, node, run, tiers
 from engine.scheduling.model.queues import PreemptionMode
 from statemachines.spec import Requests
@@ -62,16 +62,17 @@ def rows() -> Iterator[Row]:
     immediate = _way("immediate", "immediate")
     none = _way("none", "none")
     for way in (notice, late, immediate):
-        yield _row(f"GPU minutes lost, {way.told}", "-", f"{way.lost:.1f}", way.lost <= _LOST, way is notice)
+        yield _row("GPU minutes lost", way.told, "-", way.lost, f"{way.lost:.1f}", way.lost <= _LOST, way is notice)
     for way in (notice, late, immediate, none):
         soon = _CHECKPOINT <= way.start <= _CHECKPOINT + _AFTER
-        yield _row(f"seconds to the start, {way.told}", "delayed", f"{way.start:g}", soon, way is notice)
+        yield _row("seconds to the start", way.told, "delayed", way.start, f"{way.start:g}", soon, way is notice)
     for way in (notice, immediate):
-        yield _row(f"jobs stopped, {way.told}", "fewer", str(way.stopped), way.stopped == _FEWEST, way is notice)
+        yield _row("jobs stopped", way.told, "fewer", way.stopped, str(way.stopped), way.stopped == _FEWEST, way is notice)
 
 
-def _row(measure: str, seed: str, ours: str, claim: bool, feature: bool) -> Row:
-    return Row(_NAME, measure, seed if feature else "-", ours, claim == feature)
+def _row(plot: str, told: str, seed: str, value: float, ours: str, claim: bool, feature: bool) -> Row:
+    columns = (Column(plot, "", told, value),)
+    return Row(_NAME, f"{plot}, {told}", seed if feature else "-", ours, claim == feature, columns)
 
 
 def _way(told: str, mode: PreemptionMode, checkpoint: int | None = None) -> _Way:

@@ -12,7 +12,7 @@ from typing import Final
 from engine.events.times import SECOND, Micros
 from engine.experiments.first_come import FIRST_COME, FirstCome
 from engine.experiments.jobs import CLUSTER
-from engine.experiments.rows import Row
+from engine.experiments.rows import Column, Row
 from engine.experiments.trial import Trial, node, run, tiers
 from engine.simulation.figures import Figures, Machine, figures_of
 from engine.simulation.traces import read_trace, sample_trace
@@ -27,6 +27,7 @@ _GPUS: Final = 8
 """Of a node."""
 _IDLE: Final = 5 * SECOND
 """A GPU counts as free from so long after its pod's end: until then it is on its way to a job that waits."""
+_FIRST: Final = ", first come"
 _FASTER: Final = 3.0
 """Submissions follow each other so many times faster than in the trace."""
 _BEFORE: Final = 20 * _HOUR
@@ -106,15 +107,20 @@ def rows(load: Load = FULL) -> Iterator[Row]:
     ours, theirs = load.trial(), load.trial(FirstCome.NAME)
     figures, blocked = load.figures(ours), load.figures(theirs)
     use, less = figures.mean_utilisation, blocked.mean_utilisation
-    yield Row(_NAME, "utilisation", "90 % and more", f"{use * 100:.1f} %", use >= 0.9)
-    yield Row(_NAME, "utilisation, first come", "-", f"{less * 100:.1f} %", less < use)
-    for told, one in (("", figures), (", first come", blocked)):
-        even = one.mean_imbalance <= 0.2
-        seed = "below 20 %" if one is figures else "-"
-        yield Row(_NAME, f"imbalance{told}", seed, f"{one.mean_imbalance * 100:.1f} %", even == (one is figures))
-    for told, trial in (("", ours), (", first come", theirs)):
-        delays = load.delays(trial)
-        mean = fmean(delays)
-        seed = "10 s" if trial is ours else "60 s"
-        measure = f"delay of jobs that fit{told}: jobs, mean"
-        yield Row(_NAME, measure, seed, f"{len(delays)}, {mean:,.1f} s", (mean <= 10) == (trial is ours))
+    yield _share("utilisation", "", "90 % and more", use, use >= 0.9)
+    yield _share("utilisation", _FIRST, "-", less, less < use)
+    yield _share("imbalance", "", "below 20 %", figures.mean_imbalance, figures.mean_imbalance <= 0.2)
+    yield _share("imbalance", _FIRST, "-", blocked.mean_imbalance, blocked.mean_imbalance > 0.2)
+    delays, later = load.delays(ours), load.delays(theirs)
+    yield _delay("", "10 s", delays, fmean(delays) <= 10)
+    yield _delay(_FIRST, "60 s", later, fmean(later) > 10)
+
+
+def _share(what: str, told: str, seed: str, share: float, ok: bool) -> Row:
+    return Row(_NAME, what + told, seed, f"{share * 100:.1f} %", ok, (Column("percent", what, told, share * 100),))
+
+
+def _delay(told: str, seed: str, delays: Sequence[float], ok: bool) -> Row:
+    mean = fmean(delays)
+    columns = (Column("mean delay in seconds of jobs that fit", "", told, mean),)
+    return Row(_NAME, f"delay of jobs that fit{told}: jobs, mean", seed, f"{len(delays)}, {mean:,.1f} s", ok, columns)

@@ -11,7 +11,7 @@ from typing import Final
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.times import SECOND
 from engine.experiments.jobs import Role, TrainingJob, training
-from engine.experiments.rows import Row
+from engine.experiments.rows import Column, Row
 from engine.experiments.trial import node, run, tiers
 from engine.simulation.incidents import Incident
 from statemachines.spec import Requests
@@ -89,15 +89,15 @@ def rows() -> Iterator[Row]:
 def _tasks() -> Iterator[Row]:
     """Combined pods and two tasks, on a cluster of their own and beside online services."""
     combined, beside = _seconds(_COMBINED, _OWN), _seconds(_TWO_TASKS, _OWN, annotations=_BESIDE)
-    yield Row(_NAME, "own cluster: seconds, combined pods", "efficient", _told(combined), combined == beside)
-    yield Row(_NAME, "own cluster: seconds, two tasks", "-", _told(beside), beside == combined)
+    yield _row("own cluster", "combined pods", "efficient", combined, combined == beside)
+    yield _row("own cluster", "two tasks", "-", beside, beside == combined)
     apart = _seconds(_TWO_TASKS, _WITH_CORES)
-    yield Row(_NAME, "own cluster: seconds, two tasks apart", "-", _told(apart), apart > combined)
+    yield _row("own cluster", "two tasks apart", "-", apart, apart > combined)
     ends = 2.0 * _HOUR
     for told, roles in (("two tasks", _TWO_TASKS), ("combined pods", _COMBINED)):
         done = _seconds(roles, _SHARED, services=_SERVICES)
         seed = "-" if roles is _TWO_TASKS else "not optimal"
-        yield Row(_NAME, f"shared cluster: seconds, {told}", seed, _told(done), (done < ends) == (roles is _TWO_TASKS))
+        yield _row("shared cluster", told, seed, done, (done < ends) == (roles is _TWO_TASKS))
 
 
 def _trouble() -> Iterator[Row]:
@@ -117,11 +117,12 @@ def _trouble() -> Iterator[Row]:
         done = _seconds(roles, _WITH_CORES, incidents, slow=_SLOW if what == "slow" else "")
         claim = done < undisturbed[len(roles)] + _STARTS_OVER
         seed = "blocks the job" if told == "combined pods" else "-"
-        yield Row(_NAME, f"{what} trainer: seconds, {told}", seed, _told(done), claim == keeps)
+        yield _row(f"{what} trainer", told, seed, done, claim == keeps)
 
 
-def _told(seconds: float) -> str:
-    return "never ends" if seconds == inf else f"{seconds:.0f}"
+def _row(case: str, told: str, seed: str, seconds: float, ok: bool) -> Row:
+    ours = "never ends" if seconds == inf else f"{seconds:.0f}"
+    return Row(_NAME, f"{case}: seconds, {told}", seed, ours, ok, (Column("seconds", case, told, seconds),))
 
 
 def _seconds(
@@ -147,7 +148,9 @@ def _elastic() -> Iterator[Row]:
     for (least, most), (wait, hours) in found.items():
         told = f"{least} to {most} trainers" if least < most else f"{least} trainers"
         claim = wait < _SOON and hours < slowest
-        yield Row(_NAME, f"{told}: services run after seconds, hours", "-", f"{wait:.0f}, {hours:.1f}", claim == (least < most))
+        ours, ok = f"{wait:.0f}, {hours:.1f}", claim == (least < most)
+        columns = Column("services run after seconds", "", told, wait), Column("hours of the training", "", told, hours)
+        yield Row(_NAME, f"{told}: services run after seconds, hours", "-", ours, ok, columns)
 
 
 def _day(least: int, most: int) -> tuple[float, float]:

@@ -1,15 +1,15 @@
-"""The report of a simulation as one self-contained page of HTML."""
+"""Self-contained pages of HTML: their frame, and the report of a simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
 from engine.simulation.figures import Figures
 from engine.simulation.plots import Bar, gantt, lines
 
-__all__ = ["page"]
+__all__ = ["framed", "page"]
 
 _STYLE: Final = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1c2733; }
@@ -18,11 +18,20 @@ table { border-collapse: collapse; width: 100%; } td, th { padding: .25rem .5rem
 th { color: #52606d; font-weight: 600; border-bottom: 1px solid #cbd2d9; }
 td:first-child, th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 svg { width: 100%; } svg text { font-size: 11px; fill: #52606d; } .grid { stroke: #e4e7eb; }
-.key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
+.key span { margin-right: 1rem; white-space: nowrap; }
+.key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem; vertical-align: -1px; }
+figure { display: inline-block; margin: .5rem 1.5rem .5rem 0; } figcaption { color: #52606d; }
+.words th, .words td { text-align: left; white-space: normal; }
 @media print { body { margin: 0; } }
 """
 _LISTED: Final = 50
 """Most waiting jobs that are named."""
+
+
+def framed(title: str, parts: Iterable[str]) -> str:
+    """Return a page with a title around parts that are HTML."""
+    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>"
+    return "\n".join([head, f"<h1>{escape(title)}</h1>", *parts, "</html>\n"])
 
 
 def page(title: str, document: Mapping[str, Any], figures: Figures, nodes: Mapping[str, tuple[int, Sequence[Bar]]]) -> str:
@@ -45,8 +54,7 @@ def page(title: str, document: Mapping[str, Any], figures: Figures, nodes: Mappi
         f"{figures.gpu_seconds_lost / 3600:,.1f} GPU hours lost by it; {totals['waiting']:,} jobs still wait."
     )
     parts = [
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>",
-        f"<h1>{escape(title)}</h1><p>{escape(first)}</p><p>{sums}</p>",
+        f"<p>{escape(first)}</p><p>{sums}</p>",
         "<h2>Waits by queue</h2><p>From submission to the first running pod, in hours.</p>",
         _queues(document["queues"]),
         "<h2>Jobs that wait</h2>",
@@ -68,7 +76,7 @@ def page(title: str, document: Mapping[str, Any], figures: Figures, nodes: Mappi
     ]
     if document["waiting"]:
         parts += ["<h2>Jobs that wait at the end</h2>", _waiting(document["waiting"])]
-    return "\n".join([*parts, "</html>\n"])
+    return framed(title, parts)
 
 
 def _queues(queues: Mapping[str, Mapping[str, Any]]) -> str:

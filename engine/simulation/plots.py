@@ -1,13 +1,14 @@
-"""Plots as SVG: lines over time, and which pod was on which node when. No script, no file beside them."""
+"""Plots as SVG: lines over time, columns side by side, and which pod was on which node when. No script, no file beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import inf
 from typing import Final
 
-__all__ = ["Bar", "gantt", "lines"]
+__all__ = ["Bar", "columns", "gantt", "key", "lines"]
 
 _COLOURS: Final = (
     "#2f7d5b", "#d9822b", "#3b6fb6", "#b23a48", "#7b5ea7", "#8c6d46", "#4aa3a2", "#6b7a8f",
@@ -19,6 +20,12 @@ _TOP: Final = 10
 _BOTTOM: Final = 170
 _LANE: Final = 5
 """Height of a GPU in a Gantt plot."""
+_COLUMN: Final = 46
+"""Width of a column with its space."""
+_GAP: Final = 26
+"""Between the columns of two cases."""
+_LETTER: Final = 6
+"""Width that a letter of a label takes."""
 _DAY: Final = 86_400
 
 
@@ -54,13 +61,49 @@ def lines(what: str, times: Sequence[float], series: Mapping[str, Sequence[float
         )
         paths.append(f'<polyline points="{points}" fill=none stroke="{_colour(number)}" stroke-width=1.4 />')
     return (
-        f'<svg viewBox="0 0 960 196" role=img aria-label="{escape(what)}">{_axes(top, length, share=share)}{"".join(paths)}</svg>'
-        + (_key(series) if len(series) > 1 else "")
+        f'<svg viewBox="0 0 960 196" role=img aria-label="{escape(what)}">'
+        f"{_value_axis(top, share=share)}{_time_axis(length, _BOTTOM)}{''.join(paths)}</svg>"
+        + (key(series) if len(series) > 1 else "")
     )
 
 
-def _key(names: Iterable[str]) -> str:
-    spans = (f'<span style="background:{_colour(number)}"></span>{escape(name)}' for number, name in enumerate(names))
+def columns(what: str, cases: Mapping[str, Mapping[str, float]], series: Sequence[str]) -> str:
+    """Return a plot of columns with their values, those of a case side by side.
+
+    Args:
+        what: title, for those who do not see the plot.
+        cases: name of a case → series → value; infinite: never.
+        series: names in the order of their colours.
+    """
+    top = _round_up(max((value for values in cases.values() for value in values.values() if value != inf), default=0.0))
+    x, parts = _LEFT + _GAP / 2, []
+    for case, values in cases.items():
+        width = max(len(values) * _COLUMN, len(case) * _LETTER)
+        begin = x + (width - len(values) * _COLUMN) / 2
+        parts += [_column(begin + at * _COLUMN, value, top, series.index(name)) for at, (name, value) in enumerate(values.items())]
+        parts.append(f"<text x={x + width / 2:.1f} y={_BOTTOM + 16} text-anchor=middle>{escape(case)}</text>")
+        x += width + _GAP
+    right = x - _GAP / 2
+    return (
+        f'<svg viewBox="0 -8 {right:g} 204" style="width:{right:g}px" role=img aria-label="{escape(what)}">'
+        f"{_value_axis(top, right)}{''.join(parts)}</svg>"
+    )
+
+
+def _column(x: float, value: float, top: float, number: int) -> str:
+    never = value == inf
+    y = _TOP if never else _BOTTOM - value / top * (_BOTTOM - _TOP)
+    told = "never" if never else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    look = f'fill=none stroke="{_colour(number)}" stroke-dasharray=4' if never else f'fill="{_colour(number)}"'
+    return (
+        f"<rect x={x + 3:.1f} y={y:.1f} width={_COLUMN - 6} height={_BOTTOM - y:.1f} {look} />"
+        f"<text x={x + _COLUMN / 2:.1f} y={y - 4:.1f} text-anchor=middle>{told}</text>"
+    )
+
+
+def key(names: Iterable[str]) -> str:
+    """Return which colour belongs to which name."""
+    spans = (f'<span><i style="background:{_colour(number)}"></i>{escape(name)}</span>\n' for number, name in enumerate(names))
     return f"<p class=key>{''.join(spans)}</p>"
 
 
@@ -80,15 +123,15 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (0.1, 0.2, 0.5, 1.0) if value <= step * power)
 
 
-def _axes(top: float, length: float, *, share: bool, bottom: int = _BOTTOM) -> str:
+def _value_axis(top: float, right: float = _RIGHT, *, share: bool = False) -> str:
     parts = []
-    for part in (0.0, 0.5, 1.0) if top else ():
-        y = bottom - part * (bottom - _TOP)
+    for part in (0.0, 0.5, 1.0):
+        y = _BOTTOM - part * (_BOTTOM - _TOP)
         label = f"{part:.0%}" if share else f"{part * top:g}"
         parts.append(
-            f"<path d='M{_LEFT} {y:.1f}H{_RIGHT}' class=grid /><text x={_LEFT - 6} y={y + 4:.1f} text-anchor=end>{label}</text>"
+            f"<path d='M{_LEFT} {y:.1f}H{right:g}' class=grid /><text x={_LEFT - 6} y={y + 4:.1f} text-anchor=end>{label}</text>"
         )
-    return "".join(parts) + _time_axis(length, bottom)
+    return "".join(parts)
 
 
 def _time_axis(length: float, bottom: int) -> str:
@@ -122,7 +165,7 @@ def gantt(nodes: Mapping[str, tuple[int, Sequence[Bar]]], series: Iterable[str],
         parts.append(f'<rect x={_LEFT} y={y} width={_RIGHT - _LEFT} height={height} fill="#f0f3f5" fill-opacity=.7 />')
         parts += _lanes(bars, gpus, colours, length, y)
         y += height + 10
-    return f'<svg viewBox="0 0 960 {bottom + 24}" role=img aria-label="Pods on nodes">{"".join(parts)}</svg>{_key(names)}'
+    return f'<svg viewBox="0 0 960 {bottom + 24}" role=img aria-label="Pods on nodes">{"".join(parts)}</svg>{key(names)}'
 
 
 def _lanes(bars: Sequence[Bar], gpus: int, colours: Mapping[str, str], length: float, y: int) -> Iterable[str]:
