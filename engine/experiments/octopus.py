@@ -74,15 +74,16 @@ class Load:
         machines = [Machine(f"node-{at:03}", _GPUS, *self.span) for at in range(1, self.nodes + 1)]
         return figures_of(trial.ledger.stays, trial.ledger.jobs.values(), machines, Counter(), {}, self.span)
 
-    def delays(self, trial: Trial) -> list[float]:
+    def delays(self, trial: Trial, idle_for: Micros = _IDLE) -> list[float]:
         """Return the seconds to the binding of jobs of the window whose gang fitted free GPUs when it was submitted.
 
-        A job that is not bound by the end of the window counts with its wait so far. No queue has a limit.
+        A job that is not bound by the end of the window counts with its wait so far. No queue has a limit. A GPU is free from
+        `idle_for` after its pod's end.
         """
         begin, end = self.span
         free = {f"node-{at:03}": _GPUS for at in range(1, self.nodes + 1)}
         changes = [(stay.bound, stay.node, -stay.gpu) for stay in trial.ledger.stays]
-        changes += [(stay.end + _IDLE, stay.node, stay.gpu) for stay in trial.ledger.stays if stay.end is not None]
+        changes += [(stay.end + idle_for, stay.node, stay.gpu) for stay in trial.ledger.stays if stay.end is not None]
         changes.sort(reverse=True)
         bound: dict[str, Micros] = {}
         for stay in trial.ledger.stays:
@@ -112,15 +113,18 @@ def rows(load: Load = FULL) -> Iterator[Row]:
     yield _share("imbalance", "", "below 20 %", figures.mean_imbalance, figures.mean_imbalance <= 0.2)
     yield _share("imbalance", _FIRST, "-", blocked.mean_imbalance, blocked.mean_imbalance > 0.2)
     delays, later = load.delays(ours), load.delays(theirs)
-    yield _delay("", "10 s", delays, fmean(delays) <= 10)
-    yield _delay(_FIRST, "60 s", later, fmean(later) > 10)
+    yield _delay("GPUs free for 5 s", "", "10 s", delays, fmean(delays) <= 10)
+    yield _delay("GPUs free for 5 s", _FIRST, "60 s", later, fmean(later) > 10)
+    delays, later = load.delays(ours, 0), load.delays(theirs, 0)
+    yield _delay("free GPUs", "", "-", delays, fmean(delays) < fmean(later))
+    yield _delay("free GPUs", _FIRST, "-", later, fmean(later) > fmean(delays))
 
 
 def _share(what: str, told: str, seed: str, share: float, ok: bool) -> Row:
     return Row(_NAME, what + told, seed, f"{share * 100:.1f} %", ok, (Column("percent", what, told, share * 100),))
 
 
-def _delay(told: str, seed: str, delays: Sequence[float], ok: bool) -> Row:
+def _delay(which: str, told: str, seed: str, delays: Sequence[float], ok: bool) -> Row:
     mean = fmean(delays)
-    columns = (Column("mean delay in seconds of jobs that fit", "", told, mean),)
-    return Row(_NAME, f"delay of jobs that fit{told}: jobs, mean", seed, f"{len(delays)}, {mean:,.1f} s", ok, columns)
+    columns = (Column("mean delay in seconds of jobs that fit", which, told, mean),)
+    return Row(_NAME, f"delay of jobs that fit {which}{told}: jobs, mean", seed, f"{len(delays)}, {mean:,.1f} s", ok, columns)
