@@ -248,9 +248,13 @@ def _review_all(state: State, known: Known, event: Event[Any]) -> None:
 def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
     job, data = known.job, event.data
     job.finished = data.phase in FINISHED_JOB_PHASES
-    if data.reserved is None:
+    last = job.reservations[-1] if job.reservations else None
+    if data.reserved is not None:
+        job.reservations = [*job.reservations, Reservation(event.time, data.reserved, event.id)]
+    elif data.phase != "Pending" and last is not None and event.time < last.until:  # it has its places, or needs none
+        job.reservations = [*job.reservations[:-1], last._replace(until=event.time)]
+    else:
         return
-    job.reservations = [*job.reservations, Reservation(event.time, data.reserved, event.id)]
     for attempt in known.attempts:
         if attempt.bound is None:
             schedule_waiting(state, job, attempt, event)

@@ -69,6 +69,8 @@ class Pod:
     """Its deletion was requested."""
     end: int | None = None
     """Number of its end in the agenda, if it works alone."""
+    before: Micros = 0
+    """Of its work what was saved before it ran, if it works alone."""
 
     @property
     def works(self) -> bool:
@@ -246,8 +248,8 @@ class SimulatedCluster:
         known.progress.proceed(self._agenda.now)
         known.progress.save()
         if not isinstance(known.plan, JointJob):
-            for seen in [pod.seen for pod in self._working(known.plan)]:
-                known.saved[_slot(seen)] += self._agenda.now - (seen.running or self._agenda.now)
+            for pod in self._working(known.plan):
+                known.saved[_slot(pod.seen)] = pod.before + self._agenda.now - (pod.seen.running or self._agenda.now)
 
     # --- what is requested ------------------------------------------------------------------------------------------------
 
@@ -326,8 +328,8 @@ class SimulatedCluster:
     def _run(self, pod: Pod, life: Life) -> None:
         """Let a pod run to the end of its life, without the work that is saved."""
         if life.work is not None:
-            saved = self._jobs[pod.job.id].saved[_slot(pod.seen)]
-            pod.end = self._agenda.at(self._agenda.now + max(life.work - saved, 0), partial(self._run_out, pod, life))
+            pod.before = self._jobs[pod.job.id].saved[_slot(pod.seen)]
+            pod.end = self._agenda.at(self._agenda.now + max(life.work - pod.before, 0), partial(self._run_out, pod, life))
 
     def _run_out(self, pod: Pod, life: Life) -> None:
         pod.end = None

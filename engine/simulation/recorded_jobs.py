@@ -108,7 +108,7 @@ def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submissio
         submission: its submission; `None`: another controller had the job. It becomes a Volcano job of the pods that were seen.
     """
     attempts = sorted(view.attempts.values(), key=lambda attempt: (attempt.task, attempt.index, attempt.number))
-    said = [Said(event.time, event.data, event.id) for event in inputs if event.time >= begin]
+    said = [Said(event.time, _of_any_notice(event.data), event.id) for event in inputs if event.time >= begin]
     if submission is not None:
         shapes = {task.name: task.requests for task in view.spec.tasks}
         earlier = [event.data for event in inputs if event.time < begin and isinstance(event.data, JobUpdated)]
@@ -145,6 +145,11 @@ def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submissio
         {slot: held for slot, known in by_slot.items() if (held := _held(known, begin)) is not None},
         {slot: sum(is_own_end(one) and one.since <= begin for one in known) for slot, known in by_slot.items()},
     )
+
+
+def _of_any_notice(data: Data) -> Data:
+    """Return what a user said; an answer is to the notice that the job is part of in the simulation, whatever its number."""
+    return replace(data, notice="") if isinstance(data, CommandIssued) else data
 
 
 def _ours(manifest: Mapping[str, Any]) -> dict[str, Any]:

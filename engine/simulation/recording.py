@@ -217,7 +217,10 @@ def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact
     found: list[tuple[Micros, ClusterFact]] = []
     for event in cluster_facts(log):
         data, time = event.data, event.recordedtime
-        if event.clusterid != history.cluster or not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
+        if not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
+            continue
+        of_all = isinstance(data, ObjectApplied | ObjectDeleted) and data.kind == "PriceBook"
+        if event.clusterid != history.cluster and not of_all:
             continue
         if isinstance(data, NodeObserved):
             time = 0 if used.pop(data.name, time) < time else time

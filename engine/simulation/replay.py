@@ -128,7 +128,7 @@ def arrange_replay(recording: Recording, agenda: Agenda, cluster: ReplayedCluste
     begun = {job.id for job in early}
     for place, job in enumerate(job for job in recording.jobs if job.id not in begun):
         # Those that wait by then keep their order.
-        agenda.at(job.submit if job.submit > begin else begin + place, partial(cluster.enter, job))
+        agenda.at(job.submit if job.submit >= begin else begin + place, partial(cluster.enter, job))
     for time, node in recording.evictions:
         if time <= stop:
             agenda.at(time, partial(cluster.clear_node, node))

@@ -142,6 +142,12 @@ class JobFacts:
     reservations: list[tuple[int, int]] = field(default_factory=list)
     """Since when and until when a place is kept for it."""
 
+    def keep_nothing(self, moment: int) -> None:
+        """End the reservation that there is, if there is one."""
+        if self.reservations:
+            since, until = self.reservations[-1]
+            self.reservations[-1] = (since, min(until, moment))
+
 
 Input = tuple[Topic, Event[Any]]
 Step = tuple[str, int, int, int]
@@ -269,6 +275,7 @@ class Program:
         )  # type: ignore[arg-type]  # by name
         self.of_job(job, data, at)
         if all(other.phase is not None for other in self.jobs[job].attempts.values()) and what % 2:
+            self.jobs[job].keep_nothing(at)
             self.of_job(job, JobPhaseChanged("Completed", "Running"), at)
 
     def _reserve(self, which: int, what: int, at: int) -> None:
@@ -281,6 +288,16 @@ class Program:
         until = self.now + (MINUTE, 17 * MINUTE, 2 * HOUR)[what % 3]
         self.jobs[job].reservations.append((self.now, until))
         self.of_job(job, JobPhaseChanged("Pending", "Privileged", reserved=until), self.now)
+
+    def _phase(self, which: int, what: int, at: int) -> None:
+        """Change the phase of a job: nothing is kept for it from then on, unless it waits again."""
+        if not self.jobs:
+            return
+        job = sorted(self.jobs)[which % len(self.jobs)]
+        phase = ("Running", "Restarting", "Pending", "Aborted")[what % 4]
+        if phase != "Pending":
+            self.jobs[job].keep_nothing(self.now)
+        self.of_job(job, JobPhaseChanged(phase, "Pending"), self.now)
 
     def _late(self, which: int, what: int, at: int) -> None:
         if (found := self._slot(which)) is None or found[2].phase is None:
@@ -429,6 +446,7 @@ STEPS: Final = (
     *("resize",) * 2,
     *("book",) * 2,
     *("reserve",) * 2,
+    "phase",
     *("revise", "delete", "node", "node_gone", "node_late", "node_late"),
 )
 
