@@ -361,6 +361,7 @@ CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
     "as_of": lambda log: log.as_of(datetime.now(UTC), "ml/train"),
     "timeline": lambda log: log.timeline("ml/train"),
     "summary": lambda log: log.summary(),
+    "what_if": lambda log: log.what_if(queues="queues.yaml"),
     "dead_letters": lambda log: log.dead_letters(),
     "subscribe": lambda log: log.subscribe(job="ml/train"),
 }
