@@ -145,8 +145,9 @@ class JobFacts:
     def keep_nothing(self, moment: int) -> None:
         """End the reservation that there is, if there is one."""
         if self.reservations:
-            since, until = self.reservations[-1]
-            self.reservations[-1] = (since, min(until, moment))
+            since, until = self.reservations.pop()
+            if since < moment:
+                self.reservations.append((since, min(until, moment)))
 
 
 Input = tuple[Topic, Event[Any]]
@@ -445,8 +446,7 @@ STEPS: Final = (
     *("close",) * 3,
     *("resize",) * 2,
     *("book",) * 2,
-    *("reserve",) * 2,
-    "phase",
+    *("reserve", "phase"),
     *("revise", "delete", "node", "node_gone", "node_late", "node_late"),
 )
 
