@@ -72,14 +72,17 @@ class Book:
 
 def bills(version: PriceVersion, kind: SegmentKind) -> bool:
     """Tell whether a price version bills segments of a kind; `terminating`: of attempts that have run."""
-    if kind == "bound":
-        return version.billable_from == "bound"
-    return {
-        "queued": version.bill_queued,
-        "reserved": version.bill_reserved,
-        "running": True,
-        "terminating": version.bill_terminating,
-    }[kind]
+    match kind:
+        case "queued":
+            return version.bill_queued
+        case "reserved":
+            return version.bill_reserved
+        case "bound":
+            return version.billable_from == "bound"
+        case "running":
+            return True
+        case "terminating":
+            return version.bill_terminating
 
 
 def applied(known: Book, event: Event[Any]) -> Book | None:

@@ -73,6 +73,11 @@ class Pod:
     """Of its work what was saved before it ran, if it works alone."""
 
     @property
+    def slot(self) -> tuple[str, int]:
+        """Task and index."""
+        return self.seen.task or "", self.seen.index or 0
+
+    @property
     def works(self) -> bool:
         """Whether it runs and is not about to leave."""
         return self.seen.phase == "Running" and not self.leaving
@@ -249,7 +254,7 @@ class SimulatedCluster:
         known.progress.save()
         if not isinstance(known.plan, JointJob):
             for pod in self._working(known.plan):
-                known.saved[_slot(pod.seen)] = pod.before + self._agenda.now - (pod.seen.running or self._agenda.now)
+                known.saved[pod.slot] = pod.before + self._agenda.now - (pod.seen.running or self._agenda.now)
 
     # --- what is requested ------------------------------------------------------------------------------------------------
 
@@ -306,7 +311,7 @@ class SimulatedCluster:
         """Put a pod on a node; return what becomes of it."""
         seen, lived = pod.seen, self._jobs[pod.seen.job].lived
         self._on_node[node][seen.uid] = None
-        pod.life = pod.job.life(*_slot(seen), lived[_slot(seen)])
+        pod.life = pod.job.life(*pod.slot, lived[pod.slot])
         return pod.life
 
     # --- what nodes do ----------------------------------------------------------------------------------------------------
@@ -328,8 +333,12 @@ class SimulatedCluster:
     def _run(self, pod: Pod, life: Life) -> None:
         """Let a pod run to the end of its life, without the work that is saved."""
         if life.work is not None:
-            pod.before = self._jobs[pod.job.id].saved[_slot(pod.seen)]
-            pod.end = self._agenda.at(self._agenda.now + max(life.work - pod.before, 0), partial(self._run_out, pod, life))
+            pod.before = self._jobs[pod.job.id].saved[pod.slot]
+            self._end_after(pod, life, life.work - pod.before)
+
+    def _end_after(self, pod: Pod, life: Life, rest: Micros) -> None:
+        """Note the end of a pod that works alone; it is cancelled if the pod is stopped before."""
+        pod.end = self._agenda.at(self._agenda.now + max(rest, 0), partial(self._run_out, pod, life))
 
     def _run_out(self, pod: Pod, life: Life) -> None:
         pod.end = None
@@ -374,7 +383,7 @@ class SimulatedCluster:
                 self.stop_job(pod.job)
             return
         self._on_node[pod.seen.node or ""].pop(uid)
-        self._jobs[pod.seen.job].lived[pod.seen.task or "", pod.seen.index or 0] += 1
+        self._jobs[pod.seen.job].lived[pod.slot] += 1
         self._show(pod, phase=life.phase, reason=life.reason, exit_code=life.exit_code, ended=self._agenda.now)
         if life.phase == "Failed":
             self._without(pod)
@@ -412,10 +421,6 @@ class SimulatedCluster:
             self._without(pod)
         seen = replace(pod.seen, version=_next(pod.seen), **last)
         self._say("pods", PodDeleted(seen), seen.job, observation_id(uid, seen.version or "", deleted=True))
-
-
-def _slot(seen: PodObserved) -> tuple[str, int]:
-    return seen.task or "", seen.index or 0
 
 
 def _next(seen: PodObserved) -> str:

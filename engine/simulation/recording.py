@@ -219,13 +219,11 @@ def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact
         data, time = event.data, event.recordedtime
         if not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
             continue
-        of_all = isinstance(data, ObjectApplied | ObjectDeleted) and data.kind == "PriceBook"
-        if event.clusterid != history.cluster and not of_all:
+        kind = data.kind if isinstance(data, ObjectApplied | ObjectDeleted) else "Node"
+        if kind == "Grant" or (event.clusterid != history.cluster and kind != "PriceBook"):  # the book is that of all clusters
             continue
         if isinstance(data, NodeObserved):
             time = 0 if used.pop(data.name, time) < time else time
-        elif isinstance(data, ObjectApplied | ObjectDeleted) and data.kind == "Grant":
-            continue
         found.append((time, data))
     return sorted(found, key=itemgetter(0))
 

@@ -71,8 +71,8 @@ class ReplayedCluster(SimulatedCluster):
 
     def _create(self, event: Event[EffectRequested], uid: str) -> None:
         super()._create(event, uid)
-        pod, slot = self._pods[uid], (event.data.task or "", event.data.index or 0)
-        held = self._replayed[event.subject].held.get(slot)
+        pod = self._pods[uid]
+        held = self._replayed[event.subject].held.get(pod.slot)
         if held is None:
             return
         if held.ended is not None:
@@ -92,7 +92,7 @@ class ReplayedCluster(SimulatedCluster):
             self._run(pod, life)
 
     def _run(self, pod: Pod, life: Life) -> None:
-        seen, slot = pod.seen, (pod.seen.task or "", pod.seen.index or 0)
+        seen, slot = pod.seen, pod.slot
         replayed, now = self._replayed[seen.job], self._agenda.now
         held = replayed.held.pop(slot, None)
         since = now
@@ -101,7 +101,7 @@ class ReplayedCluster(SimulatedCluster):
         for said in replayed.job.during.get((*slot, self._jobs[seen.job].lived[slot]), ()):
             self._agenda.at(max(since + said.time, now), partial(self._tell_while, seen.uid, said))
         if life.work is not None:
-            self._agenda.at(max(since + life.work, now), partial(self._end, seen.uid, life))
+            self._end_after(pod, life, since + life.work - now)
 
     def _tell_while(self, uid: str, said: Said) -> None:
         """Let a user say something, if the pod that ran then runs."""
