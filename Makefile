@@ -97,6 +97,7 @@ kafka-if-possible:
 	fi
 
 test: $(STAMP) kafka-if-possible ## Run the default test suite.
+	@$(BIN)/python -m compileall -q engine statemachines streams # hundreds of commands that tests start need not compile it
 	$(PYTEST)
 
 test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too, some of them on an older Kafka.

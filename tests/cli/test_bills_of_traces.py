@@ -99,11 +99,12 @@ def pods_that_cost_nothing(lahar):
     return count
 
 
-def test_the_sample_of_philly_status(must_bill_what_the_file_says):
-    with sample_trace("philly-status") as raw:
-        billed, told = must_bill_what_the_file_says(raw, "philly-status")
-    assert len(billed) > 50
-    assert (told["rows"], told["rejected"]) == (3_000, 0)
+def test_the_first_rows_of_the_sample_of_philly_status(must_bill_what_the_file_says, folder):
+    with sample_trace("philly-status") as raw, gzip.open(raw, "rt") as lines:
+        (folder / "first.csv").write_text("".join(islice(lines, 301)))
+    billed, told = must_bill_what_the_file_says(folder / "first.csv", "philly-status")
+    assert len(billed) > 20
+    assert (told["rows"], told["rejected"]) == (300, 0)
 
 
 def test_the_sample_of_openb_whose_pods_without_a_node_cost_nothing(must_bill_what_the_file_says, pods_that_cost_nothing):

@@ -48,6 +48,7 @@ GIVEN: dict[str, list[list[str]]] = {
     "events": [[], ["--type", HOSTILE]],
     "export": [["--job", HOSTILE], ["--first", HOSTILE]],
     "summary": [[], ["--cluster", HOSTILE]],
+    "simulate": [["--trace", f"no{SHORT}"], ["--jobs", "2", "--queues", "hostile.yaml"], ["--jobs", "2", "--nodes", "hostile.csv"]],
     "": [
         [HOSTILE],
         ["--config", f"no{SHORT}", "summary"],

@@ -111,7 +111,7 @@ def test_the_manifests_that_are_broken_are_whole_at_first() -> None:
     assert read_manifest(BATCH).faults == []
 
 
-@settings(max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(broken() | VALUES)
 def test_nothing_raises(manifest: Any) -> None:
     judge(manifest)
