@@ -45,7 +45,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
     monkeypatch.setattr("engine.billing.absorb._FEW", 1)
     monkeypatch.setattr("engine.billing.persist._UNPACKED", 1)
-    monkeypatch.setattr("engine.billing.state._DUE", 2)
+    monkeypatch.setattr("engine.billing.due._PAGE", 2)
     monkeypatch.setattr("engine.billing.state._FEW", 1)
     monkeypatch.setattr("engine.billing.persist._FIRST", 1)
     monkeypatch.setattr("engine.billing.persist.PAGE", 2)

@@ -1,0 +1,82 @@
+"""The attempts that are due at an hour mark, in bounded pages: the cost of an insertion does not depend on how many there are."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["Due"]
+
+_PAGE: Final = 512
+"""Attempts in one page."""
+
+
+@dataclass(slots=True)
+class _Page:
+    """A sorted page of the attempts due at an hour mark: jobs, and ordinals of their attempts."""
+
+    jobs: list[str]
+    ordinals: list[int]
+
+    def place_of(self, job: str, ordinal: int) -> int:
+        """Return where an attempt is, or would be."""
+        begin = bisect_left(self.jobs, job)
+        return bisect_left(self.ordinals, ordinal, begin, bisect_right(self.jobs, job, begin))
+
+    def insert(self, place: int, job: str, ordinal: int) -> None:
+        """Add an attempt."""
+        self.jobs.insert(place, job)
+        self.ordinals.insert(place, ordinal)
+
+    def split(self, place: int) -> _Page:
+        """Move everything from a place on into a new page."""
+        rest = _Page(self.jobs[place:], self.ordinals[place:])
+        del self.jobs[place:], self.ordinals[place:]
+        return rest
+
+
+@dataclass(slots=True)
+class Due:
+    """Attempts due at one hour mark, sorted by job and ordinal."""
+
+    pages: list[_Page] = field(default_factory=list)
+    """Sorted, none empty."""
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """Yield them in order."""
+        for page in self.pages:
+            yield from zip(page.jobs, page.ordinals, strict=True)
+
+    def add(self, job: str, ordinal: int) -> None:
+        """Add one that is not among them."""
+        pages = self.pages
+        if not pages:
+            pages.append(_Page([job], [ordinal]))
+            return
+        last = pages[-1]
+        if (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # the usual case: an hour mark goes through them in order
+            number, page, place = len(pages) - 1, last, len(last.jobs)
+        else:
+            number = self._page_of(job, ordinal)
+            page = pages[number]
+            place = page.place_of(job, ordinal)
+        page.insert(place, job, ordinal)
+        if len(page.jobs) > _PAGE:
+            pages.insert(number + 1, page.split(_PAGE // 2))
+
+    def remove(self, job: str, ordinal: int) -> None:
+        """Remove one that is among them."""
+        first = self.pages[0]
+        is_first = first.jobs[0] == job and first.ordinals[0] == ordinal  # the usual case
+        number = 0 if is_first else self._page_of(job, ordinal)
+        page = self.pages[number]
+        place = 0 if is_first else page.place_of(job, ordinal)
+        del page.jobs[place], page.ordinals[place]
+        if not page.jobs:
+            del self.pages[number]
+
+    def _page_of(self, job: str, ordinal: int) -> int:
+        first = bisect_right(self.pages, (job, ordinal), key=lambda page: (page.jobs[0], page.ordinals[0]))
+        return max(first - 1, 0)
