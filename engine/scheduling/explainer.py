@@ -1,15 +1,17 @@
 """Which of the jobs that wait are told why: a round looks only at those for which the answer may have changed.
 
 These are the first of each queue, those that were explained one by one, those that came to a kind since the last round, all of a
-kind whose reason changed, and those in whose queue so many came and went that their place may be worth a record.
+kind whose reason changed or that others overtook, and those in whose queue so many came and went that their place may be worth
+a record.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import groupby
 from operator import itemgetter
 from typing import Final, TypeAlias
 
@@ -100,19 +102,20 @@ class Explainer:
         self, name: str, queue: _Queue, waiting: Waiting, outcome: Outcome, now: Micros
     ) -> Iterable[tuple[str, JobExplained]]:
         own = {key for key, _ in waiting.own}
-        queue.shifts += len(own ^ queue.own)
-        queue.own = own
-        parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
         ranks = {kind: rank for rank, kind in waiting.kinds}
+        moved = _moved(queue, own, ranks)
+        queue.shifts += len(own ^ queue.own)
+        queue.own, queue.ranks = own, ranks
+        parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
         every, first = len(waiting), waiting.first(FIRST)
         chosen = dict(waiting.own) | dict(first)
         for rank, kind in waiting.kinds:
-            chosen |= {(*rank, job.created, job.key): job for job in _changed(queue, rank, kind, parts[kind])}
+            jobs = _changed(queue, kind, parts[kind], moved=kind in moved)
+            chosen |= {(*rank, job.created, job.key): job for job in jobs}
         for ident in queue.due():
             member = self._lines.member(ident)
             if member is not None and member[1] in ranks:
                 chosen[*ranks[member[1]], member[0].created, ident] = member[0]
-        queue.ranks = ranks
         queue.told = {
             kind: found[-1][1] for kind, found in parts.items() if all(same_but_figures(said, found[-1][1]) for _, said in found)
         }
@@ -163,14 +166,38 @@ class Explainer:
         return member is not None and member[1] in outcome.refused
 
 
-def _changed(queue: _Queue, rank: Key, kind: Kind, parts: _Parts) -> Iterable[Job]:
+def _changed(queue: _Queue, kind: Kind, parts: _Parts, *, moved: bool) -> Iterable[Job]:
     """Return the jobs of a kind for which something is new: all of them, or those that came since the last round."""
     fresh = list(kind.fresh.values())
     kind.fresh.clear()
     told = queue.told.get(kind)
-    if told is not None and queue.ranks.get(kind) == rank and all(same_but_figures(said, told) for _, said in parts):
+    if told is not None and not moved and all(same_but_figures(said, told) for _, said in parts):
         return fresh
     return [job for _, _, job in kind]
+
+
+def _moved(queue: _Queue, own: set[Key], ranks: Mapping[Kind, Key]) -> set[Kind | Key]:
+    """Return the kinds that may not stand where they did among the other kinds and the jobs that were explained one by one.
+
+    Who came or went is left out: `_Queue.shifts` counts them.
+    """
+    stayed = ranks.keys() & queue.ranks.keys()
+    if all(ranks[kind] == queue.ranks[kind] for kind in stayed):
+        return set()
+    lone = {key: key[:-2] for key in own & queue.own}
+    before, after = (_order(lone | {kind: ranked[kind] for kind in stayed}) for ranked in (queue.ranks, ranks))
+    for _ in range(2):  # the same end is cut off, then the same beginning
+        while before and before[-1:] == after[-1:]:
+            before.pop()
+            after.pop()
+        before.reverse()
+        after.reverse()
+    return set().union(*after)
+
+
+def _order(ranks: Mapping[Kind | Key, Key]) -> list[set[Kind | Key]]:
+    """Return what is ranked in order, in sets of those with the same rank."""
+    return [{one for one, _ in equal} for _, equal in groupby(sorted(ranks.items(), key=itemgetter(1)), key=itemgetter(1))]
 
 
 def _part(parts: _Parts, job: Job) -> JobExplained:
