@@ -35,9 +35,9 @@ class Command:
         self._environment: dict[str, str | None] = {"LAHAR_LOG": log, "COLUMNS": "200", "LAHAR_DEBUG": None, **environment}
 
     @classmethod
-    def of(cls, settings: KafkaSettings) -> Command:
+    def of(cls, settings: KafkaSettings, **environment: str) -> Command:
         """Return the command on a log on Kafka."""
-        return cls(f"kafka://{settings.bootstrap_servers}", KAFKA_TOPIC_PREFIX=settings.topic_prefix)
+        return cls(f"kafka://{settings.bootstrap_servers}", KAFKA_TOPIC_PREFIX=settings.topic_prefix, **environment)
 
     def __call__(self, *arguments: object, code: int = 0, given: str | None = None, **environment: str) -> Done:
         done = CliRunner().invoke(

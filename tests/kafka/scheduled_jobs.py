@@ -13,7 +13,7 @@ from engine.events import decode
 from engine.events.decisions import DecidedBound, DecisionAccepted
 from engine.events.outcomes import Accounted
 
-__all__ = ["Found", "ScheduledJobs"]
+__all__ = ["Found", "ScheduledJobs", "written"]
 
 PODS = 3
 """Of each job; all of them start together or none does."""
@@ -29,6 +29,30 @@ class Found(NamedTuple):
     """Decisions and accounts that stand there twice, and pods bound twice."""
     faults: list[str]
     """What decisions have broken."""
+
+
+class Written(NamedTuple):
+    """What the scheduling stage has written."""
+
+    outputs: int
+    lost: int
+    """Gaps in the sequence of a subject."""
+    doubled: int
+
+
+def written(log: Any) -> Written:
+    """Count what the scheduling stage has written to a log."""
+    subjects: Counter[tuple[str, str]] = Counter()
+    ids: list[str] = []
+    lost = 0
+    for topic in ("decisions", "scheduling", "preemptions"):
+        for record in log.scan((topic,)):
+            if record.message.type != Accounted.TYPE:
+                place = topic, record.message.subject
+                subjects[place] += 1
+                lost += record.message.sequence != subjects[place]
+                ids.append(record.message.id)
+    return Written(len(ids), lost, len(ids) - len(set(ids)))
 
 
 class ScheduledJobs:
@@ -69,19 +93,9 @@ class ScheduledJobs:
 
     def found(self) -> Found:
         """Check the log."""
-        written = [
-            record.message for record in self._log.scan(("decisions", "scheduling")) if record.message.type != Accounted.TYPE
-        ]
-        subjects: Counter[tuple[str, str]] = Counter()
-        lost = self._jobs * PODS - len(self._cluster.running())
-        for topic in ("decisions", "scheduling"):
-            for record in self._log.scan((topic,)):
-                if record.message.type != Accounted.TYPE:
-                    place = topic, record.message.subject
-                    subjects[place] += 1
-                    lost += record.message.sequence != subjects[place]
-        doubled = len(written) - len({message.id for message in written})
-        return Found(len(written), lost, doubled + self._accepted() - self._jobs * PODS, faults_of(self._log))
+        found, pods = written(self._log), self._jobs * PODS
+        lost, doubled = found.lost + pods - len(self._cluster.running()), found.doubled + self._accepted() - pods
+        return Found(found.outputs, lost, doubled, faults_of(self._log))
 
     def must_be_sound(self) -> Found:
         """Fail unless nothing is lost, doubled or broken; return what was found."""
