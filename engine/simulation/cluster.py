@@ -6,9 +6,8 @@ out, with the phases and reasons of the pod table. It decides nothing.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -31,12 +30,12 @@ from engine.events.inputs import (
 from engine.events.jobs import JobPhaseChanged
 from engine.events.times import SECOND, Micros
 from engine.simulation.agenda import Agenda
-from engine.simulation.joint_work import JointJob, Progress
+from engine.simulation.joint_work import JointJob, JointWork
+from engine.simulation.live_jobs import LiveJob, Pod
 from engine.simulation.workload import Life, PlannedJob, SimulatedJob
-from statemachines.spec import Requests
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["Conduct", "Pod", "SimulatedCluster"]
+__all__ = ["Conduct", "SimulatedCluster"]
 
 _SOURCE: Final = "simulation"
 _USER: Final = "user"
@@ -56,51 +55,6 @@ class Conduct:
     """From a notice until the job has saved its work, and acknowledges; `None`: jobs ignore notices."""
 
 
-@dataclass(slots=True)
-class Pod:
-    """A pod of a job."""
-
-    seen: PodObserved
-    """As it was last shown."""
-    job: SimulatedJob
-    life: Life | None = None
-    """`None`: it has no node yet."""
-    leaving: bool = False
-    """Its deletion was requested."""
-    end: int | None = None
-    """Number of its end in the agenda, if it works alone."""
-    before: Micros = 0
-    """Of its work what was saved before it ran, if it works alone."""
-
-    @property
-    def slot(self) -> tuple[str, int]:
-        """Task and index."""
-        return self.seen.task or "", self.seen.index or 0
-
-    @property
-    def works(self) -> bool:
-        """Whether it runs and is not about to leave."""
-        return self.seen.phase == "Running" and not self.leaving
-
-
-@dataclass(slots=True)
-class _Job:
-    plan: SimulatedJob
-    requests: Mapping[str, Requests]
-    """Of a pod, by task."""
-    manifest: dict[str, Any]
-    told: set[str] = field(default_factory=set)
-    """Ids of what users have said about it."""
-    lived: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Slot → pods that have ended there by themselves."""
-    notice: str = ""
-    """The notice that it has been given, while it is open."""
-    progress: Progress = field(default_factory=Progress)
-    """If its pods work together."""
-    saved: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Else by slot the work that is saved (microseconds)."""
-
-
 class SimulatedCluster:
     """Nodes, pods and users. Each call happens at the present of its agenda."""
 
@@ -116,7 +70,7 @@ class SimulatedCluster:
         self._agenda = agenda
         self._conduct = conduct
         self._nodes: dict[str, NodeObserved] = {}
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, LiveJob] = {}
         self._pods: dict[str, Pod] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         """Node → uids of the pods on it that have not ended."""
@@ -194,7 +148,9 @@ class SimulatedCluster:
             self._agenda.at(self._agenda.now + plan.patience, partial(self.stop_job, plan))
 
     def _enter(self, job: SimulatedJob, data: JobSubmitted, ident: str) -> None:
-        self._jobs[job.id] = _Job(job, job.requests(), data.manifest)
+        live = self._jobs[job.id] = LiveJob(job, job.requests(), data.manifest)
+        if isinstance(job, JointJob):
+            live.joint = JointWork(job, self._agenda, partial(self._end_together, live))
         self._say("jobs", data, job.id, ident)
 
     def stop_job(self, plan: PlannedJob) -> None:
@@ -229,7 +185,8 @@ class SimulatedCluster:
 
     def fail_job(self, job: str, most: int | None = None) -> None:
         """Let running pods of a job fail: so many, those made last; `None`: all."""
-        running = [uid for uid, pod in self._pods.items() if pod.job.id == job and pod.seen.phase == "Running"]
+        known = self._jobs.get(job)
+        running = [] if known is None else [uid for uid, pod in known.pods.items() if pod.seen.phase == "Running"]
         for uid in running[-(most or len(running)) :]:
             self._end(uid, _FAILED)
 
@@ -242,19 +199,11 @@ class SimulatedCluster:
         if known.notice and after is not None:
             self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.notice))
 
-    def _acknowledge(self, known: _Job, notice: str) -> None:
+    def _acknowledge(self, known: LiveJob, notice: str) -> None:
         if known.notice == notice:
-            self._save(known)
+            known.save(self._agenda.now)
             ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {notice}")
             self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
-
-    def _save(self, known: _Job) -> None:
-        """Let a job save its work, so that it goes on with the rest when it starts over."""
-        known.progress.proceed(self._agenda.now)
-        known.progress.save()
-        if not isinstance(known.plan, JointJob):
-            for pod in self._working(known.plan):
-                known.saved[pod.slot] = pod.before + self._agenda.now - (pod.seen.running or self._agenda.now)
 
     # --- what is requested ------------------------------------------------------------------------------------------------
 
@@ -293,8 +242,8 @@ class SimulatedCluster:
             reason="Queued",
             requests=job.requests[task],
         )
-        self._pods[uid] = Pod(seen, job.plan)
-        self._show(self._pods[uid])
+        pod = self._pods[uid] = job.pods[uid] = Pod(seen)
+        self._show(pod)
 
     def _bind(self, event: Event[EffectRequested], uid: str) -> None:
         pod, node = self._pods.get(uid), event.data.node or ""
@@ -309,9 +258,9 @@ class SimulatedCluster:
 
     def _settle_on(self, pod: Pod, node: str) -> Life:
         """Put a pod on a node; return what becomes of it."""
-        seen, lived = pod.seen, self._jobs[pod.seen.job].lived
-        self._on_node[node][seen.uid] = None
-        pod.life = pod.job.life(*pod.slot, lived[pod.slot])
+        job = self._jobs[pod.seen.job]
+        self._on_node[node][pod.seen.uid] = None
+        pod.life = job.plan.life(*pod.slot, job.lived[pod.slot])
         return pod.life
 
     # --- what nodes do ----------------------------------------------------------------------------------------------------
@@ -324,16 +273,16 @@ class SimulatedCluster:
             self._end(uid, pod.life)
             return
         self._show(pod, phase="Running", reason=None, running=self._agenda.now)
-        job = pod.job
-        if isinstance(job, JointJob):
-            self._go_on(job)
-        else:
+        job = self._jobs[pod.seen.job]
+        if job.joint is None:
             self._run(pod, pod.life)
+        else:
+            job.joint.go_on(job.places())
 
     def _run(self, pod: Pod, life: Life) -> None:
         """Let a pod run to the end of its life, without the work that is saved."""
         if life.work is not None:
-            pod.before = self._jobs[pod.job.id].saved[pod.slot]
+            pod.before = self._jobs[pod.seen.job].saved[pod.slot]
             self._end_after(pod, life, life.work - pod.before)
 
     def _end_after(self, pod: Pod, life: Life, rest: Micros) -> None:
@@ -344,33 +293,18 @@ class SimulatedCluster:
         pod.end = None
         self._end(pod.seen.uid, life)
 
-    def _go_on(self, job: JointJob, *, lost: bool = False) -> None:
-        """Let a job go on at the rate of the pods that work now, if work is lost from what is saved."""
-        progress = self._jobs[job.id].progress
-        progress.proceed(self._agenda.now)
-        if lost:
-            progress.lose()
-        places = [(pod.seen.task or "", pod.seen.node or "") for pod in self._working(job)]
-        if progress.end is not None:
-            self._agenda.cancel(progress.end)
-        end = progress.go_on(job.rate(places), job.amount)
-        progress.end = None if end is None else self._agenda.at(end, partial(self._end_together, job))
-
     def _without(self, pod: Pod) -> None:
         """Let the job of a pod that works no more go on."""
         if pod.end is not None:
             self._agenda.cancel(pod.end)
             pod.end = None
-        if isinstance(pod.job, JointJob):
-            self._go_on(pod.job, lost=pod.job.holds_work(pod.seen.task or ""))
+        job = self._jobs[pod.seen.job]
+        if job.joint is not None:
+            job.joint.go_on(job.places(), without=pod.slot[0])
 
-    def _end_together(self, job: JointJob) -> None:
-        self._jobs[job.id].progress.end = None
-        for pod in self._working(job):
+    def _end_together(self, job: LiveJob) -> None:
+        for pod in job.working():
             self._end(pod.seen.uid)
-
-    def _working(self, job: SimulatedJob) -> list[Pod]:
-        return [pod for pod in self._pods.values() if pod.job is job and pod.works]
 
     def _end(self, uid: str, life: Life | None = None) -> None:
         """End a pod that has a node: as the life says, else as its own."""
@@ -379,8 +313,9 @@ class SimulatedCluster:
         if pod is None or life is None or pod.leaving or pod.seen.phase in TERMINAL_ATTEMPT_PHASES:
             return
         if life.phase is None:
-            if isinstance(pod.job, PlannedJob):
-                self.stop_job(pod.job)
+            plan = self._jobs[pod.seen.job].plan
+            if isinstance(plan, PlannedJob):
+                self.stop_job(plan)
             return
         self._on_node[pod.seen.node or ""].pop(uid)
         self._jobs[pod.seen.job].lived[pod.slot] += 1
@@ -416,6 +351,7 @@ class SimulatedCluster:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
+        self._jobs[pod.seen.job].pods.pop(uid)
         self._on_node.get(pod.seen.node or "", {}).pop(uid, None)
         if pod.works:
             self._without(pod)

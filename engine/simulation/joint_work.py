@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.events.times import Micros
+from engine.simulation.agenda import Agenda
 from engine.simulation.workload import PlannedJob
 
-__all__ = ["JointJob", "Progress"]
+__all__ = ["JointJob", "JointWork"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +35,58 @@ class JointJob(PlannedJob, ABC):
         """Return whether what is not saved is lost with a pod of a task."""
 
 
-@dataclass(slots=True)
-class Progress:
-    """How much of a job's work is done. Amounts are microseconds at rate 1."""
+class JointWork:
+    """How much of a job's work is done, and when the rest will be. Amounts are microseconds at rate 1."""
 
-    done: float = 0.0
-    """Up to `since`."""
-    saved: float = 0.0
-    """What a loss leaves."""
-    since: Micros = 0
-    rate: float = 0.0
-    end: int | None = None
-    """Number of its end in the agenda."""
+    def __init__(self, job: JointJob, agenda: Agenda, end: Callable[[], object]) -> None:
+        """Begin with nothing done and nobody at work.
 
-    def proceed(self, now: Micros) -> None:
-        """Count what was done until now."""
-        self.done += (now - self.since) * self.rate
-        self.since = now
+        Args:
+            job: the job.
+            agenda: the clock; takes the end of the work.
+            end: called when the work is done.
+        """
+        self._job = job
+        self._agenda = agenda
+        self._end = end
+        self._done = 0.0
+        """Up to `_since`."""
+        self._saved = 0.0
+        """What a loss leaves."""
+        self._since: Micros = 0
+        self._rate = 0.0
+        self._due: int | None = None
+        """Number of its end in the agenda."""
 
-    def lose(self) -> None:
-        """Go back to what is saved."""
-        self.done = self.saved
+    def go_on(self, places: Sequence[tuple[str, str]], *, without: str | None = None) -> None:
+        """Go on at the rate of the pods that work from now on.
+
+        Args:
+            places: task and node of each pod that works.
+            without: task of the pod that works no more; `None`: one more works.
+        """
+        self._count()
+        if without is not None and self._job.holds_work(without):
+            self._done = self._saved
+        if self._due is not None:
+            self._agenda.cancel(self._due)
+            self._due = None
+        self._rate = self._job.rate(places)
+        if self._rate > 0:
+            rest = round((self._job.amount - self._done) / self._rate)
+            self._due = self._agenda.at(self._since + rest, self._over)
 
     def save(self) -> None:
         """Save what is done."""
-        self.saved = self.done
+        self._count()
+        self._saved = self._done
 
-    def go_on(self, rate: float, amount: Micros) -> Micros | None:
-        """Set the rate; return when the work is done (microseconds) if it stays so, or `None`: never."""
-        self.rate = rate
-        return self.since + round((amount - self.done) / rate) if rate > 0 else None
+    def _count(self) -> None:
+        """Count what was done until now."""
+        now = self._agenda.now
+        self._done += (now - self._since) * self._rate
+        self._since = now
+
+    def _over(self) -> None:
+        self._due = None
+        self._end()

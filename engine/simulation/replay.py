@@ -13,7 +13,8 @@ from engine.events.ids import observation_id
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectDeleted, PodObserved
 from engine.events.times import SECOND, Micros
 from engine.simulation.agenda import Agenda
-from engine.simulation.cluster import Conduct, Pod, SimulatedCluster
+from engine.simulation.cluster import Conduct, SimulatedCluster
+from engine.simulation.live_jobs import Pod
 from engine.simulation.recorded_jobs import Held, RecordedJob, Said
 from engine.simulation.recording import ClusterFact, Recording
 from engine.simulation.workload import Life

@@ -86,7 +86,7 @@ def test_a_feature_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_work_that_is_not_saved_on_notice_is_found(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("engine.simulation.joint_work.Progress.save", lambda _: None)
+    monkeypatch.setattr("engine.simulation.joint_work.JointWork.save", lambda _: None)
     assert [row.measure for row in EXPERIMENTS["notice"].rows() if not row.ok] == ["GPU minutes lost, notice"]
 
 
