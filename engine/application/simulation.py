@@ -24,6 +24,7 @@ from engine.processor.stage import Stage
 from engine.runtime.collector import freeze_live_objects
 from engine.runtime.engine import run_lock
 from engine.runtime.opening import is_shared
+from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
 from engine.runtime.stages import stages_of
 from engine.simulation import SimulationError
@@ -35,7 +36,7 @@ from engine.simulation.ledger import Ledger
 from engine.simulation.machines import read_nodes
 from engine.simulation.results import Results, results_of
 from engine.simulation.simulation import Simulation
-from engine.simulation.workload import Workload
+from engine.simulation.workload import PlannedJob, Workload
 
 __all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
@@ -135,6 +136,7 @@ def simulate(
         LogError: the log cannot be used.
     """
     _must_fit(scenario, warn)
+    _must_place(settings.scheduler_config, scenario.workload.jobs[0], warn)
     settings = settings if keep else settings.model_copy(update={"log": _IN_MEMORY, "billing": False})
     if is_shared(settings.log):
         raise SimulationError(f"{settings.log}: a simulation leaves its history in sqlite:PATH")
@@ -184,7 +186,7 @@ def simulate_on(
         agenda.at(job.submit, partial(cluster.submit, job))
     arrange(scenario.incidents, agenda, cluster, scenario.nodes, workload)
     ledger, acted = play(log, stages, cluster, agenda, until=scenario.until, snapshots=snapshots, on_progress=on_progress)
-    return results_of(log, ledger, workload, acted if scenario.until is None else scenario.until)
+    return results_of(log, ledger, workload, acted if scenario.until is None else scenario.until, cluster.livelock)
 
 
 def play(
@@ -251,6 +253,15 @@ def _furnish(cluster: SimulatedCluster, scenario: Scenario) -> None:
             cluster.apply(ObjectApplied("Queue", name, {"weight": 1}))
     for node in scenario.nodes:
         cluster.add_node(node)
+
+
+def _must_place(path: Path | None, first: PlannedJob, warn: Callable[[str], object]) -> None:
+    """Warn of a configuration of scheduling that gives no pod a node."""
+    actions = load_configuration(path).actions
+    if "allocate" not in actions:
+        there = f"there are only {', '.join(actions)}" if actions else "there is none"
+        told = f"line {first.row.line}: {first.name}"
+        warn(f"{path}: no action gives pods nodes, {there}; add allocate. The first job that waits: {told}")
 
 
 def _must_fit(scenario: Scenario, warn: Callable[[str], object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -111,7 +111,8 @@ def what_if(
     as_it_was = _simulated(replace(recording, facts=facts), was, on_progress)
     over = len(ids)
     changed_to = _simulated(replace(recording, facts=changed), other, lambda count: on_progress(over + count))
-    total, by_queue, by_job = compared_by([one for one, _ in (recorded, as_it_was, changed_to)], queues, window.jobs)
+    histories = [recorded[0], as_it_was[0], changed_to[0]]
+    total, by_queue, by_job = compared_by(histories, queues, window.jobs)
     return Comparison(
         recording.cluster,
         recording.begin,
@@ -123,11 +124,12 @@ def what_if(
         recording.left_out,
         {**as_it_was[0].ledger.rejections, **changed_to[0].ledger.rejections},
         sorted(job.id for job in recording.jobs if not job.is_over),
+        sorted({*as_it_was[1], *changed_to[1]}),
     )
 
 
-def _simulated(recording: Recording, settings: Settings, on_progress: Callable[[int], object]) -> tuple[Happened, str | None]:
-    """Simulate a recording; return what happened, and the currency of its costs."""
+def _simulated(recording: Recording, settings: Settings, on_progress: Callable[[int], object]) -> tuple[Happened, Collection[str]]:
+    """Simulate a recording; return what happened, and the jobs that only stopped each other."""
     agenda = Agenda()
     with closing(MemoryLog(clock=agenda.clock)) as log, freeze_live_objects() as collector:
 
@@ -139,7 +141,8 @@ def _simulated(recording: Recording, settings: Settings, on_progress: Callable[[
         arrange_replay(recording, agenda, cluster)
         ledger, _ = play(log, stages_of(settings), cluster, agenda, until=recording.until, on_progress=after)
         facts = [(event.recordedtime, event.data) for event in cluster_facts(log)]
-        return _happened(recording, ledger, facts, log)  # type: ignore[arg-type]  # of the cluster only
+        happened, _ = _happened(recording, ledger, facts, log)  # type: ignore[arg-type]  # of the cluster only
+        return happened, cluster.livelock
 
 
 def _happened(recording: Recording, ledger: Ledger, facts: Facts, log: Searchable) -> tuple[Happened, str | None]:

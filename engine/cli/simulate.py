@@ -17,6 +17,7 @@ from engine.log.producer_time import wall_clock as now
 from engine.runtime.errors import FINDING
 from engine.simulation import FORMATS, cluster_of, sample_trace
 from engine.simulation.incidents import read_incidents
+from engine.simulation.livelock import STOPS
 from engine.simulation.machines import sample_nodes, sample_of
 from engine.simulation.results import Results
 from engine.simulation.traces import read_trace, with_tenants
@@ -132,6 +133,11 @@ def simulate_command(
         fault = results.document[key]
         if fault["rows"]:
             output.warn(f"{fault['rows']:,} {what}; the first: line {fault['line']}: {fault['reason']}")
+    if livelock := results.document["livelock"]:
+        output.warn(
+            f"{len(livelock):,} jobs only stop each other: each pod that runs was stopped {STOPS} times before, and none got "
+            "further meanwhile. The simulation ends here; give --scheduler actions and plugins with which evictions come to an end"
+        )
     _write(results, out, f"{cluster} on {len(machines):,} nodes")
     if output.as_json:
         output.line(dumps(results.document))

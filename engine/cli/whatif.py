@@ -103,6 +103,9 @@ def _warn(output: Output, answer: Comparison) -> None:
         output.warn(
             f"of {len(answer.open_ended):,} jobs it is not known how long they run; they run on; the first: {answer.open_ended[0]}"
         )
+    if answer.livelock:
+        first = answer.livelock[0]
+        output.warn(f"{len(answer.livelock):,} jobs only stopped each other in a simulation, which ended there; the first: {first}")
 
 
 def _show(output: Output, answer: Comparison) -> None:

@@ -6,7 +6,7 @@ out, with the phases and reasons of the pod table. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -32,8 +32,9 @@ from engine.events.times import SECOND, Micros
 from engine.simulation.agenda import Agenda
 from engine.simulation.joint_work import JointJob, JointWork
 from engine.simulation.live_jobs import LiveJob, Pod
+from engine.simulation.livelock import Livelock
 from engine.simulation.workload import Life, PlannedJob, SimulatedJob
-from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
+from statemachines.vocabulary import FINISHED_JOB_PHASES, TERMINAL_ATTEMPT_PHASES
 
 __all__ = ["Conduct", "SimulatedCluster"]
 
@@ -74,6 +75,7 @@ class SimulatedCluster:
         self._pods: dict[str, Pod] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         """Node → uids of the pods on it that have not ended."""
+        self._livelock = Livelock()
         self._shown = 0
         self._inputs: dict[Topic, list[Message]] = {topic: [] for topic in _TOPICS}
 
@@ -81,6 +83,20 @@ class SimulatedCluster:
     def submitted(self) -> int:
         """How many jobs were submitted."""
         return len(self._jobs)
+
+    @property
+    def livelock(self) -> dict[str, int]:
+        """Id of each job that is only stopped for others → how often, since a pod last got further; empty as long as one does."""
+        return self._livelock.jobs(self._under_way())
+
+    def _under_way(self) -> Iterator[Pod]:
+        """Yield the pods that will start or end by themselves if nobody stops them."""
+        for pod in self._pods.values():
+            if pod.life is None or pod.leaving or pod.seen.phase in TERMINAL_ATTEMPT_PHASES:
+                continue
+            joint = self._jobs[pod.seen.job].joint
+            if not pod.works or pod.end is not None or (joint is not None and joint.is_due):
+                yield pod
 
     # --- what it says -----------------------------------------------------------------------------------------------------
 
@@ -191,10 +207,12 @@ class SimulatedCluster:
             self._end(uid, _FAILED)
 
     def phase_changed(self, event: Event[JobPhaseChanged]) -> None:
-        """Let a job that is given notice save its work and acknowledge, if it does so."""
+        """Let a job that is given notice save its work and acknowledge, if it does so; one that is over makes room."""
         known, after = self._jobs.get(event.subject), self._conduct.checkpoint
         if known is None:
             return
+        if event.data.phase in FINISHED_JOB_PHASES:
+            self._livelock.over()
         known.notice = event.data.notice if event.data.phase == "WillEvicted" else ""
         if known.notice and after is not None:
             self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.notice))
@@ -202,6 +220,7 @@ class SimulatedCluster:
     def _acknowledge(self, known: LiveJob, notice: str) -> None:
         if known.notice == notice:
             known.save(self._agenda.now)
+            self._livelock.over()
             ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {notice}")
             self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
 
@@ -319,6 +338,7 @@ class SimulatedCluster:
             return
         self._on_node[pod.seen.node or ""].pop(uid)
         self._jobs[pod.seen.job].lived[pod.slot] += 1
+        self._livelock.over()
         self._show(pod, phase=life.phase, reason=life.reason, exit_code=life.exit_code, ended=self._agenda.now)
         if life.phase == "Failed":
             self._without(pod)
@@ -334,6 +354,7 @@ class SimulatedCluster:
         if pod.seen.node is None:
             self._gone(uid, phase="Failed", reason="DeletedByApi", ended=self._agenda.now)
             return
+        self._livelock.stopped(pod)
         worked, pod.leaving = pod.works, True
         if worked:
             self._without(pod)

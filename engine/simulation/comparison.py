@@ -90,6 +90,8 @@ class Comparison:
     """Id of a job that a simulation rejected → its first fault."""
     open_ended: Sequence[str]
     """Ids of jobs of which it is not known how long they run: in simulations they run on."""
+    livelock: Sequence[str]
+    """Ids of jobs that only stopped each other in a simulation, which ended it."""
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as JSON; seconds and costs are exact decimals."""
@@ -104,6 +106,7 @@ class Comparison:
             "left_out": dict(self.left_out),
             "rejected": dict(self.rejected),
             "open_ended": list(self.open_ended),
+            "livelock": list(self.livelock),
         }
 
 

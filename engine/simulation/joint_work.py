@@ -58,6 +58,11 @@ class JointWork:
         self._due: int | None = None
         """Number of its end in the agenda."""
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it will be done if the pods that work now go on."""
+        return self._due is not None
+
     def go_on(self, places: Sequence[tuple[str, str]], *, without: str | None = None) -> None:
         """Go on at the rate of the pods that work from now on.
 

@@ -29,6 +29,7 @@ __all__ = ["Results", "results_of"]
 _BUSIEST: Final = 6
 """Nodes whose pods are plotted."""
 _UNEXPLAINED: Final = "no stage has written down why"
+_UNSUBMITTED: Final = "the simulation ended before its submission"
 _COLUMNS: Final = (
     "job", "name", "line", "queue", "user", "pods", "gpus", "phase", "submitted", "started", "ended",
     "wait_seconds", "run_seconds", "attempts", "preempted",
@@ -59,7 +60,7 @@ class Results:
         return page(title, self.document, self.figures, self.busiest)
 
 
-def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros) -> Results:
+def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros, livelock: Mapping[str, int]) -> Results:
     """Return the results of a simulation that is over.
 
     Args:
@@ -67,6 +68,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
         ledger: has taken all job events.
         workload: what was simulated.
         end: when something last happened.
+        livelock: id of each job that was only stopped for others → how often, if this ended the simulation (`Livelock`).
     """
     begin = workload.start
     facts = [event for event in cluster_facts(log) if event.recordedtime <= end]
@@ -75,7 +77,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
     sizes = Counter(pod.gpu for job in workload.jobs for pod in job.row.pods if pod.gpu)
     figures = figures_of(ledger.stays, ledger.jobs.values(), machines, sizes, weights, (begin, end))
     preempted = Counter(stay.job for stay in ledger.stays if stay.preempted)
-    waiting = _waiting(log, ledger, workload)
+    waiting = _waiting(log, ledger, workload, livelock)
     summary = ledger.result()
     present = {machine.name: machine.gpu for machine in machines}
     rejected = [(job, ledger.rejections[job.id]) for job in workload.jobs if job.id in ledger.rejections]
@@ -104,6 +106,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
         "gpu_seconds_lost": figures.gpu_seconds_lost,
         "summary": summary,
         "queues": _queues(ledger, workload, weights),
+        "livelock": dict(livelock),
         "waiting": waiting,
         "series": {name: value for name, value in asdict(figures).items() if isinstance(value, list | dict)},
     }
@@ -124,20 +127,26 @@ def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
             yield event.data.name, float(event.data.spec.get("weight", 1))
 
 
-def _waiting(log: Searchable, ledger: Ledger, workload: Workload) -> list[dict[str, Any]]:
+def _waiting(log: Searchable, ledger: Ledger, workload: Workload, livelock: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the jobs that are neither over nor rejected, each with what it waits for."""
-    left = {job.id: job for job in workload.jobs if job.id in ledger.jobs and ledger.jobs[job.id].ended is None}
+    over = {ident for ident, job in ledger.jobs.items() if job.ended is not None}
+    left = {job.id: job for job in workload.jobs if job.id not in over and job.id not in ledger.rejections}
     said: dict[str, Event[JobExplained]] = {}
     for record in log.scan(("scheduling",), {JobExplained.TYPE}) if left else ():
         if record.message.subject in left:
             said[record.message.subject] = decode(record.message)  # type: ignore[assignment]  # of that type only
     found = []
     for ident, job in left.items():
-        reason = said.get(ident)
-        why = _UNEXPLAINED if reason is None or not reason.data.reason else Waiting(reason, {}).sentences()[0]
-        line = ledger.jobs[ident]
-        place = {"job": ident, "name": job.row.name, "line": job.row.line, "queue": line.queue, "gpus": job.gpus}
-        found.append({**place, "phase": line.phase, "reason": reason.data.reason if reason else None, "why": why})
+        reason, line = said.get(ident), ledger.jobs.get(ident)
+        if line is None:
+            why = _UNSUBMITTED
+        elif ident in livelock:
+            why = f"it was stopped for others {livelock[ident]} times, and no pod got further meanwhile"
+        else:
+            why = _UNEXPLAINED if reason is None or not reason.data.reason else Waiting(reason, {}).sentences()[0]
+        place = {"job": ident, "name": job.row.name, "line": job.row.line, "queue": job.row.queue, "gpus": job.gpus}
+        phase = None if line is None else line.phase
+        found.append({**place, "phase": phase, "reason": reason.data.reason if reason else None, "why": why})
     return found
 
 
@@ -162,7 +171,8 @@ def _row(plan: PlannedJob, ledger: Ledger, preempted: int) -> tuple[object, ...]
     row, job = plan.row, ledger.jobs.get(plan.id)
     known = (plan.id, row.name, row.line, row.queue, row.user, len(row.pods), plan.gpus)
     if job is None:
-        return (*known, "Rejected", format_time(plan.submit), "", "", "", "", 0, 0)
+        phase = "Rejected" if plan.id in ledger.rejections else "Unsubmitted"
+        return (*known, phase, format_time(plan.submit), "", "", "", "", 0, 0)
     began, ended = job.first_running, job.ended
     wait = "" if began is None else seconds(began - job.submitted)
     run = "" if began is None or job.last_end is None or ended is None else seconds(job.last_end - began)

@@ -66,7 +66,7 @@ class Simulation:
         self._read = {partition: log.end(partition) for partition in partitions}
 
     def run(self, on_progress: Callable[[int], object] = lambda _over: None, until: Micros | None = None) -> None:
-        """Simulate until nothing is left to happen.
+        """Simulate until nothing is left to happen, or jobs only stop each other (`SimulatedCluster.livelock`).
 
         Args:
             on_progress: called after each simulated moment with the number of jobs that are over.
@@ -80,6 +80,8 @@ class Simulation:
                 self.acted = moment
             self._settle()
             on_progress(len(self.over))
+            if self._cluster.livelock:
+                return
 
     def _next(self) -> Micros | None:
         """Return the next time at which something is due; `None`: the simulation is over."""

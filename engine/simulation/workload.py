@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from engine.events.decisions import SCHEDULER
 from engine.events.ids import imported_job_id
 from engine.events.inputs import DEFAULT_NAMESPACE
-from engine.events.times import Micros
+from engine.events.times import LATEST, Micros
 from engine.simulation.errors import SimulationError
 from engine.simulation.traces.rows import BadRow, TraceRow
 from statemachines.spec import Requests
@@ -212,7 +212,8 @@ def plan(
         privileged: names of jobs that are submitted as privileged.
 
     Raises:
-        SimulationError: `speed_up` is no positive number, or no job that is simulated has one of the names.
+        SimulationError: `speed_up` is no positive number or so small that a job ends after the year 9999, or no job that is
+            simulated has one of the names.
         NoJobsError: no row is left; the text has the first fault.
     """
     if not (isfinite(speed_up) and speed_up > 0):
@@ -230,6 +231,11 @@ def plan(
         if all(row.name != name for row in kept):
             raise SimulationError(f"the simulation has no job {name!r} that could be privileged")
     begin = kept[0].submit
+    for row in kept:
+        if begin + (row.submit - begin) / speed_up + (row.end - row.submit) > LATEST:
+            raise SimulationError(
+                f"line {row.line}: with a speed-up of {speed_up:g}, {row.name} ends after the year 9999; give more"
+            )
     jobs = [
         PlannedJob(
             imported_job_id(cluster, source_format, row.key),

@@ -155,6 +155,11 @@ def test_a_speed_up_is_more_than_nothing(simulate: Lahar, given: str) -> None:
     assert "it must be more than 0" in simulate("--speed-up", given, code=2).err
 
 
+def test_a_speed_up_leaves_jobs_in_the_calendar(simulate: Lahar) -> None:
+    refused = simulate("--speed-up", "1e-200", code=2)
+    assert "line 4: with a speed-up of 1e-200, philly-3 ends after the year 9999; give more" in refused.err
+
+
 def test_rows_that_make_no_sense_are_left_out_and_the_first_is_named(simulate: Lahar, folder: Path) -> None:
     (folder / "trace.csv").write_text(HEAD + "2017-10-09 07:00:00,,1,0,a\n" + ROWS + "2017-10-09 07:00:00,5,x,0,a\n")
     done = simulate()
@@ -183,9 +188,33 @@ def test_rows_of_a_table_of_nodes_are_named(simulate: Lahar, folder: Path) -> No
 def test_a_configuration_that_places_nothing_ends_with_what_jobs_wait_for(simulate: Lahar, folder: Path) -> None:
     (folder / "scheduler.yaml").write_text('actions: "enqueue"\n')
     done = simulate("--scheduler", "scheduler.yaml", code=1)
+    assert "scheduler.yaml: no action gives pods nodes, there are only enqueue; add allocate. The first" in done.err
+    assert "that waits: line 2: philly-1" in done.err
     assert "philly-1 (line 2) waits: " in done.out
     (folder / "scheduler.yaml").write_text('actions: "sleep"\n')
     assert "scheduler.yaml: unknown action 'sleep'" in simulate("--scheduler", "scheduler.yaml", code=2).err
+
+
+CIRCLING = """2017-10-09 07:00:00,600,16,1,a
+2017-10-09 07:00:05,600,16,1,b
+2017-10-19 07:00:00,60,1,1,b
+"""
+EVICTING = """actions: "enqueue, allocate, reclaim"
+tiers: [{plugins: [{name: gang, enableReclaimable: false}, {name: conformance}, {name: drf}, {name: predicates}]}]
+"""
+
+
+def test_jobs_that_only_stop_each_other_end_the_simulation(simulate: Lahar, folder: Path) -> None:
+    """Two gangs take both nodes from each other for ever: without `proportion` nobody says whose they are."""
+    (folder / "trace.csv").write_text(HEAD + CIRCLING)
+    (folder / "scheduler.yaml").write_text(EVICTING)
+    done = simulate("--scheduler", "scheduler.yaml", code=1)
+    assert "2 jobs only stop each other: each pod that runs was stopped 100 times before, and none got further" in done.err
+    for job in ("philly-1 (line 2)", "philly-2 (line 3)"):
+        assert f"{job} waits: it was stopped for others " in done.out
+    assert "philly-3 (line 4) waits: the simulation ended before its submission" in done.out
+    rows = csv.DictReader((folder / "simulation" / "jobs.csv").read_text().splitlines())
+    assert {row["name"]: row["phase"] for row in rows}["philly-3"] == "Unsubmitted"
 
 
 def test_incidents_name_what_is_there(simulate: Lahar, folder: Path) -> None:

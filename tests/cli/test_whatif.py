@@ -244,3 +244,16 @@ def test_a_damaged_log_is_named(simulated: Lahar, folder: Path) -> None:
     file.close()
     done = simulated("whatif", "--nodes", "more.csv", code=4)
     assert "job-events/0" in done.err
+
+
+def test_rules_with_which_jobs_only_stop_each_other_are_told(lahar: Lahar, folder: Path) -> None:
+    rows = "2017-10-09 07:00:00,600,16,1,a\n2017-10-09 07:00:05,600,16,1,b\n"
+    (folder / "trace.csv").write_text(TRACE.partition("\n")[0] + "\n" + rows)
+    (folder / "nodes.csv").write_text(NODES + "n1,32000,65536,8,\nn2,32000,65536,8,\n")
+    plugins = "{name: gang, enableReclaimable: false}, {name: conformance}, {name: predicates}"
+    (folder / "evicting.yaml").write_text(f'actions: "enqueue, allocate, reclaim"\ntiers: [{{plugins: [{plugins}]}}]\n')
+    lahar("simulate", "--trace", "trace.csv", "--format", "philly", "--nodes", "nodes.csv", "--log", "sqlite:lahar.db")
+    done = lahar("whatif", "--scheduler", "evicting.yaml", "--json")
+    assert "2 jobs only stopped each other in a simulation, which ended there" in done.err
+    assert len(done.record["livelock"]) == 2
+    assert (done.record["total"]["finished"]["as_it_was"], done.record["total"]["finished"]["what_if"]) == (2, 0)

@@ -13,9 +13,12 @@ from simulated import Simulated, configuration, incident, machine, row, simulate
 from engine.billing.report import Costs
 from engine.events import decode
 from engine.events.billing import UsageRecorded
+from engine.events.inputs import ObjectApplied
 from engine.history.summary import SUMMARISED, Summary
+from engine.scheduling.configuration import read_configuration
 from engine.simulation.cluster import SimulatedCluster
 from engine.simulation.incidents import read_incidents
+from engine.simulation.livelock import STOPS
 
 
 def test_a_job_runs_for_the_time_of_its_trace_once_it_has_a_node():
@@ -103,6 +106,37 @@ def test_a_configuration_that_places_nothing_is_told_by_its_jobs():
     done = simulated([row(0), row(1)], [machine()], configured=configuration("enqueue"))
     assert [job["name"] for job in done.waiting] == ["job-0", "job-1"]
     assert all(job["why"] for job in done.waiting)
+
+
+CIRCLING = read_configuration(
+    {
+        "actions": "enqueue, allocate, reclaim",
+        "tiers": [
+            {"plugins": [{"name": "gang", "enableReclaimable": False}, *({"name": name} for name in ("conformance", "predicates"))]}
+        ],
+    }
+)
+"""No plugin says whose the places are: gangs of two queues take them from each other for ever."""
+RIVALS = [row(at, at, 600, [8, 8], queue=queue) for at, queue in enumerate("ab", 1)]
+
+
+def test_jobs_that_only_stop_each_other_end_the_simulation():
+    done = simulated(RIVALS, [machine("n1"), machine("n2")], configured=CIRCLING)
+    stopped = done.results.document["livelock"]
+    assert [job["name"] for job in done.waiting] == ["job-1", "job-2"]
+    assert set(stopped) == {job["job"] for job in done.waiting}
+    assert max(stopped.values()) == STOPS
+    assert [job["why"] for job in done.waiting] == [
+        f"it was stopped for others {stopped[job['job']]} times, and no pod got further meanwhile" for job in done.waiting
+    ]
+
+
+def test_jobs_may_stop_each_other_as_long_as_another_gets_further():
+    """A job of two hours whose queue gives nothing back leaves the others two of four nodes; they all fit when it has ended."""
+    nodes, queue = [machine(f"n{at}") for at in range(4)], ObjectApplied("Queue", "c", {"weight": 1, "reclaimable": False})
+    done = simulated([row(0, 0, 7200, [8, 8], queue="c"), *RIVALS], nodes, configured=CIRCLING, objects=[queue])
+    assert (done.waiting, done.results.document["livelock"]) == ([], {})
+    assert done.totals["preemptions"] > 4 * STOPS
 
 
 def test_the_same_inputs_give_the_same_bytes():
