@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from notice_checker import NoticeChecker
 from world import PlainJob, PlainNode, PlainPod, World
 
 from engine.events import Event, decode
@@ -39,11 +40,14 @@ def faults_of(log: Any) -> list[str]:
                     checker.absorb(decode(absorbed.message))
             taken[place] = record.basis[place]
         found += checker.decided(decode(record.message))
-    return found + checker.broken
+    for place, partition in enumerate(partitions):
+        for last in log.read(partition, taken[place], 100_000):
+            checker.absorb(decode(last.message))
+    return found + checker.broken + checker.notices.at_end()
 
 
 def _outputs(log: Any) -> Iterator[Record]:
-    topics = ("scheduling", "decisions")
+    topics = ("scheduling", "decisions", "preemptions")
     partitions = [Partition(topic, number) for topic in topics for number in range(log.partitions(topic))]
     records = [record for partition in partitions for record in log.read(partition, 0, 100_000)]
     yield from sorted((record for record in records if record.shard == "scheduling/0"), key=lambda record: record.shardsequence)
@@ -66,10 +70,14 @@ class Checker:
     broken: list[str] = field(default_factory=list)
     """What answers have broken."""
 
+    def __post_init__(self) -> None:
+        self.notices = NoticeChecker(self.world, self.pods, self.specs, self.succeeded)
+
     # --- what was taken ---------------------------------------------------------------------------------------------------
 
     def absorb(self, event: Event[Any]) -> None:
         job, data = event.subject, event.data
+        self.broken += self.notices.absorb(event)
         match data:
             case NodeObserved():
                 amounts = {"cpu": data.cpu_milli, "memory": data.memory_bytes, "pods": data.pods * 1000, **data.resources}
@@ -156,20 +164,20 @@ class Checker:
 
     def decided(self, event: Event[Any]) -> list[str]:
         """Take one event of the scheduler; return what it breaks."""
-        job, data = event.subject, event.data
+        job, data, broken = event.subject, event.data, list(self.notices.decided(event))
         if not isinstance(data, DecidedEnqueued | DecidedBound | DecidedEvicted):
-            return []
+            return broken
         if job not in self.specs:
             return [f"{event.type} about {job}, which is not ours"]
         asked = self._asked(job)
         self.open[event.id] = job, data
         match data:
             case DecidedEnqueued():
-                return [f"{job} is let in twice"] if asked or job in self.let_in else []
+                return broken + ([f"{job} is let in twice"] if asked or job in self.let_in else [])
             case DecidedBound():
-                return self._bound(job, data)
+                return broken + self._bound(job, data)
             case _:
-                return self._evicted(job, data)
+                return broken + self._evicted(job, data)
 
     def _asked(self, job: str) -> bool:
         """Whether a decision to let a job in has no answer yet."""

@@ -1,4 +1,4 @@
-"""Random stories of a deployment: nodes, queues and jobs come, change and go; decisions are refused, late, or lost."""
+"""Random stories of a deployment: nodes, queues and jobs come, change and go, also after notices; decisions are refused or late."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from deployment import Deployment, task, vcjob
 
 from engine.events.inputs import Taint
+from engine.events.preemptions import NoticeOpened
 from engine.scheduling.stage import SchedulingStage
 
 __all__ = ["STEPS", "Story", "told"]
@@ -24,9 +25,13 @@ class Story:
         self.deployment = Deployment(stage=make, every=every)
         self.jobs: dict[str, dict[str, Any]] = {}
         self.nodes: dict[str, dict[str, Any]] = {}
-        for _ in range(self.chance.randint(1, 3)):
+        self.tight = self.chance.random() < 0.5
+        """One queue, few nodes, and privileged jobs that find no place."""
+        for _ in range(2 if self.tight else self.chance.randint(1, 3)):
             self._node()
-        self.deployment.apply("Queue", "q", weight=2, capability={"cpu": "6"}, deserved={"cpu": "4"})
+        self._queue()
+        self._tenant()
+        self.deployment.apply("Tenant", "rich", priority=5, mayPreempt=True)
         self.deployment.apply("PriorityClass", "high", value=1000)
         self._job()
         self._job()
@@ -44,21 +49,23 @@ class Story:
             self._happen()
             deployment.settle()
             self.pause()
-            deployment.wait(chance.randint(0, 2))
+            deployment.wait(chance.choice((0, 1, 2, 70)))
             deployment.deaf = False
         self._happen()
         deployment.settle()
         deployment.wait(chance.randint(1, 3))
 
     def _happen(self) -> None:
-        happenings = (self._job, self._job, self._job, self._node, self._cordon, self._lose, self._end, self._end, self._end)
-        self.chance.choice((*happenings, self._command, self._scale, self._queue, self._unbind))()
+        common = (self._job, self._job, self._node, self._lose, self._end, self._command, self._scale, self._queue, self._unbind)
+        crowd = (self._job, self._urgent, self._urgent, self._urgent, self._urgent, self._answer, self._answer, self._tenant)
+        others = (self._job, self._end, self._end, self._urgent, self._cordon)
+        self.chance.choice((*common, *(crowd if self.tight else others)))()
 
     def _node(self) -> None:
         chance, name = self.chance, f"n{self.chance.randint(0, 5)}"
         if name in self.nodes:
             return
-        taints = [Taint("special")] if chance.random() < 0.2 else []
+        taints = [Taint("special")] if not self.tight and chance.random() < 0.2 else []
         self.nodes[name] = {
             "cpu": chance.choice((2, 4, 8)),
             "gpu": chance.choice((0, 0, 2)),
@@ -93,11 +100,34 @@ class Story:
         if chance.random() < 0.3:
             tasks.append(task("m", 1))
         minimum = chance.randint(1, size)
-        spec: dict[str, Any] = {"minAvailable": minimum, "queue": chance.choice(("default", "q"))}
-        if chance.random() < 0.3:
+        spec: dict[str, Any] = {"minAvailable": minimum, "queue": "q" if self.tight else chance.choice(("default", "q"))}
+        if chance.random() < (0.1 if self.tight else 0.3):
             spec["priorityClassName"] = "high"
-        self.jobs[job] = vcjob(job, *tasks, **spec)
+        self._submit(job, vcjob(job, *tasks, **spec), onPreempted=chance.choice(("Requeue", "Requeue", "Abort", "Terminate")))
+
+    def _urgent(self) -> None:
+        """Submit a privileged job: a gang of pods that are alike."""
+        chance, job, size = self.chance, f"j{len(self.jobs)}", self.chance.randint(1, 3)
+        pods = task("w", size, cpu=chance.choice((1, 1, 2)))
+        self._submit(job, vcjob(job, pods, minAvailable=size, queue="q", priorityClassName="high"), preempt=True)
+
+    def _submit(self, job: str, manifest: dict[str, Any], **lahar: Any) -> None:
+        if self.chance.random() < 0.1:
+            manifest["metadata"]["labels"] = {"lahar/tenant": "rich"}
+        self.jobs[job] = {**manifest, "lahar": lahar}
         self.deployment.submit(job, self.jobs[job])
+
+    def _answer(self) -> None:
+        """Answer the last notice, as its victims or as its preemptor."""
+        opened = [event.data for event in self.deployment.events(NoticeOpened)]
+        if opened and self.chance.random() < 0.3:
+            self.deployment.command(opened[-1].preemptor, "WithdrawNotice")
+        elif opened:
+            for victim in opened[-1].victims:
+                self.deployment.command(victim, "AcknowledgeNotice")
+
+    def _tenant(self) -> None:
+        self.deployment.apply("Tenant", "default", mayPreempt=self.chance.random() < 0.9)
 
     def _end(self) -> None:
         running = self.deployment.running()
@@ -117,8 +147,18 @@ class Story:
         self.deployment.update(job, self.jobs[job])
 
     def _queue(self) -> None:
-        state = self.chance.choice(("Open", "Open", "Closed"))
-        self.deployment.apply("Queue", "q", weight=2, capability={"cpu": "6"}, deserved={"cpu": "4"}, state=state)
+        limits = {} if self.tight else {"capability": {"cpu": "6"}, "deserved": {"cpu": "4"}}
+        self.deployment.apply(
+            "Queue",
+            "q",
+            weight=2,
+            state=self.chance.choice(("Open", "Open", "Open" if self.tight else "Closed")),
+            preemption=self.chance.choice((*["notice"] * (9 if self.tight else 2), "immediate", "none")),
+            preemptionDelaySeconds=self.chance.choice((3, 8)),
+            reservationSeconds=self.chance.choice((3, 60)),
+            minRunSeconds=self.chance.choice((0, 0, 3)),
+            **limits,
+        )
 
     def _unbind(self) -> None:
         """A node does not take a pod that was bound to it: the next binding is reported to have failed."""

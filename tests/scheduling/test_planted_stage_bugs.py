@@ -28,7 +28,7 @@ def waits_for_ever(seed: int) -> bool:
 
 
 def differs_after_restarts(seed: int) -> bool:
-    topics = "scheduling", "decisions"
+    topics = "scheduling", "decisions", "preemptions"
     return told(seed, make, restarts=True).messages(*topics) != told(seed, make).messages(*topics)
 
 

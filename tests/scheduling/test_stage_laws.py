@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from deployment import Deployment
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,7 +48,8 @@ def test_a_restart_at_any_moment_changes_nothing(seed):
 
     without = told(seed, make, after=same_state)
     with_restarts = told(seed, make, restarts=True)
-    assert with_restarts.messages("scheduling", "decisions") == without.messages("scheduling", "decisions")
+    topics = "scheduling", "decisions", "preemptions"
+    assert with_restarts.messages(*topics) == without.messages(*topics)
 
 
 def finished(deployment: Deployment) -> list[str]:
@@ -62,8 +65,10 @@ def finished(deployment: Deployment) -> list[str]:
 
 
 def waits(job: Job) -> bool:
-    """Whether a job has no pods yet, or some of them no node."""
-    return job.phase == "Pending" or bool(job.with_status("Pending"))
+    """Whether a job has no pods yet, or some of them no node; not if so many pods have failed that no gang is left."""
+    left = Counter(task.role for task in job.tasks.values() if task.status != "Failed")
+    complete = left.total() >= job.min_member and all(left[role] >= least for role, least in job.role_minimum.items())
+    return job.phase == "Pending" or (complete and bool(job.with_status("Pending")))
 
 
 @settings(deadline=None, max_examples=8)
