@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from notice_world import World, actions, first, take
+from notice_actions import ALONE, actions, first, take
+from notice_world import World
 
 __all__ = ["Found", "search"]
 
@@ -33,6 +34,7 @@ def search(
     *,
     happen: int,
     late: int,
+    privileged: Mapping[str, int] = ALONE,
     notices: int = 1,
     states: int = 10**9,
     seconds: float = float("inf"),
@@ -43,13 +45,14 @@ def search(
     Args:
         happen: things that happen outside, at most, on one way.
         late: how often time passes while messages are under way, at most, on one way.
+        privileged: the privileged jobs, and how many pods each has.
         notices: where so many have come to their end, and everybody knows, a way ends.
         states: how many states at most.
         seconds: for how long at most.
         clock: tells the time in seconds.
     """
     found, begun = Found(), clock()
-    start = first()
+    start = first(privileged)
     seen, came = {hash(start.essence())}, {id(start): (None, "")}
     alive = [start]  # keeps ids of states unique
     waiting = deque([(start, 0)])
