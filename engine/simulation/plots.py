@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import inf
+from math import ceil, inf, log10
 from typing import Final
 
 __all__ = ["Bar", "columns", "gantt", "key", "lines"]
@@ -18,6 +18,7 @@ _LEFT: Final = 56
 _RIGHT: Final = 932
 _TOP: Final = 10
 _BOTTOM: Final = 170
+_HALVES: Final = (0.0, 0.5, 1.0)
 _LANE: Final = 5
 """Height of a GPU in a Gantt plot."""
 _COLUMN: Final = 46
@@ -26,6 +27,8 @@ _GAP: Final = 26
 """Between the columns of two cases."""
 _LETTER: Final = 6
 """Width that a letter of a label takes."""
+_WIDE: Final = 100
+"""From this ratio of the largest to the smallest value on, columns have a logarithmic scale."""
 _DAY: Final = 86_400
 
 
@@ -60,39 +63,65 @@ def lines(what: str, times: Sequence[float], series: Mapping[str, Sequence[float
             for time, value in zip(times, values, strict=True)
         )
         paths.append(f'<polyline points="{points}" fill=none stroke="{_colour(number)}" stroke-width=1.4 />')
+    marks = {part: f"{part:.0%}" if share else f"{part * top:g}" for part in _HALVES}
     return (
         f'<svg viewBox="0 0 960 196" role=img aria-label="{escape(what)}">'
-        f"{_value_axis(top, share=share)}{_time_axis(length, _BOTTOM)}{''.join(paths)}</svg>"
-        + (key(series) if len(series) > 1 else "")
+        f"{_value_axis(marks)}{_time_axis(length, _BOTTOM)}{''.join(paths)}</svg>" + (key(series) if len(series) > 1 else "")
     )
 
 
 def columns(what: str, cases: Mapping[str, Mapping[str, float]], series: Sequence[str]) -> str:
-    """Return a plot of columns with their values, those of a case side by side.
+    """Return a plot of columns with their values, those of a case side by side; logarithmic if the values are far apart.
 
     Args:
         what: title, for those who do not see the plot.
         cases: name of a case → series → value; infinite: never.
         series: names in the order of their colours.
     """
-    top = _round_up(max((value for values in cases.values() for value in values.values() if value != inf), default=0.0))
+    scale = _Scale([value for values in cases.values() for value in values.values() if value != inf])
     x, parts = _LEFT + _GAP / 2, []
     for case, values in cases.items():
         width = max(len(values) * _COLUMN, len(case) * _LETTER)
         begin = x + (width - len(values) * _COLUMN) / 2
-        parts += [_column(begin + at * _COLUMN, value, top, series.index(name)) for at, (name, value) in enumerate(values.items())]
+        parts += [
+            _column(begin + at * _COLUMN, value, scale, series.index(name)) for at, (name, value) in enumerate(values.items())
+        ]
         parts.append(f"<text x={x + width / 2:.1f} y={_BOTTOM + 16} text-anchor=middle>{escape(case)}</text>")
         x += width + _GAP
     right = x - _GAP / 2
     return (
         f'<svg viewBox="0 -8 {right:g} 204" style="width:{right:g}px" role=img aria-label="{escape(what)}">'
-        f"{_value_axis(top, right)}{''.join(parts)}</svg>"
+        f"{_value_axis(scale.marks, right)}{''.join(parts)}</svg>"
     )
 
 
-def _column(x: float, value: float, top: float, number: int) -> str:
+class _Scale:
+    """Maps values to parts of a plot's height: linear from 0, or logarithmic if they are far apart."""
+
+    def __init__(self, values: Sequence[float]) -> None:
+        """Take the values, 0 or more."""
+        top, low = max(values, default=0.0), min((value for value in values if value > 0), default=1.0)
+        self._top = _round_up(top)
+        self._first: int | None = None
+        """The lowest power of ten; `None`: linear."""
+        if top < _WIDE * low:
+            self.marks = {part: f"{part * self._top:g}" for part in _HALVES}
+            """Part of the height → label."""
+            return
+        self._first, self._last = ceil(log10(low)) - 1, ceil(log10(top))
+        powers = range(self._first, self._last + 1)
+        self.marks = {(power - self._first) / (self._last - self._first): f"{10.0**power:,g}" for power in powers}
+
+    def part(self, value: float) -> float:
+        """Return the part of the height for a value."""
+        if self._first is None:
+            return value / self._top
+        return (log10(value) - self._first) / (self._last - self._first) if value > 0 else 0.0
+
+
+def _column(x: float, value: float, scale: _Scale, number: int) -> str:
     never = value == inf
-    y = _TOP if never else _BOTTOM - value / top * (_BOTTOM - _TOP)
+    y = _TOP if never else _BOTTOM - scale.part(value) * (_BOTTOM - _TOP)
     told = "never" if never else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     look = f'fill=none stroke="{_colour(number)}" stroke-dasharray=4' if never else f'fill="{_colour(number)}"'
     return (
@@ -123,11 +152,11 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (0.1, 0.2, 0.5, 1.0) if value <= step * power)
 
 
-def _value_axis(top: float, right: float = _RIGHT, *, share: bool = False) -> str:
+def _value_axis(marks: Mapping[float, str], right: float = _RIGHT) -> str:
+    """Return the lines across a plot: part of its height → label."""
     parts = []
-    for part in (0.0, 0.5, 1.0):
+    for part, label in marks.items():
         y = _BOTTOM - part * (_BOTTOM - _TOP)
-        label = f"{part:.0%}" if share else f"{part * top:g}"
         parts.append(
             f"<path d='M{_LEFT} {y:.1f}H{right:g}' class=grid /><text x={_LEFT - 6} y={y + 4:.1f} text-anchor=end>{label}</text>"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import log10
 
 import pytest
 
@@ -37,6 +38,17 @@ def test_a_page_has_columns_with_the_feature_and_without_it_and_the_rows_below(l
     assert re.findall("</i>([^<]*)", page) == ["with the feature", "without gang"]
     assert page.index("</svg>") < page.index("<td>0 of 5: deadlock<td>yes")
     assert not re.search(r"<script|<link|<img|\bsrc=|\bhref=|url\(|@import", page)
+
+
+def test_values_that_are_far_apart_have_a_logarithmic_scale(lahar, tmp_path):
+    lahar("experiment", "notice", "--out", tmp_path)
+    page = (tmp_path / "experiments.html").read_text(encoding="utf-8")
+    axis = ["0.1", "1", "10", "100", "1,000", "10,000"]
+    assert plots(page)["GPU minutes lost"] == [*axis, "0.8", "760", "2,884", ""]
+    assert plots(page)["jobs stopped"][:3] == ["0", "5", "10"]
+    (lost,) = re.findall('aria-label="GPU minutes lost">(.*?)</svg>', page)
+    heights = [float(height) for height in re.findall(r"<rect[^>]* height=([0-9.]+)", lost)]
+    assert heights == pytest.approx([160 / 5 * (log10(value) + 1) for value in (0.8, 760.4, 2883.6)], abs=0.5)
 
 
 def test_a_page_has_the_claim_that_fails(lahar, monkeypatch: pytest.MonkeyPatch, tmp_path):
