@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from engine.scheduling.answers import Rows, Scores
+from engine.scheduling.answers import Mask, Rows, Scores
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.model.amounts import CPU, MEMORY
@@ -17,6 +17,15 @@ from engine.scheduling.session import Plugin
 __all__ = ["BinPack"]
 
 _BEST: Final = 100.0
+
+
+class _Weights(NamedTuple):
+    """Which resources count for a class of pods; their weights add up to one."""
+
+    rows: list[tuple[int, float, Mask | None]]
+    """Row of the table, weight, nodes that have nothing of the resource (`None`: all have some)."""
+    known: float
+    """Weight of the resources that any node has."""
 
 
 class BinPack(Plugin):
@@ -39,13 +48,14 @@ class BinPack(Plugin):
         for name, weight in self._resources.items():
             if weight < 0:
                 raise ConfigurationError(f"argument of binpack: the weight of {name} must not be below zero")
-        self._of_class: WeakKeyDictionary[PodClass, tuple[int, list[tuple[int, float]]]] = WeakKeyDictionary()
-        """Class → layout of the table, rows of the resources that count, each with its weight (they add up to one)."""
+        self._of_class: WeakKeyDictionary[PodClass, tuple[int, _Weights]] = WeakKeyDictionary()
+        """Class → layout of the table, weights of the resources that count."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
         """Score by the weighted mean of what would be used of each weighted resource that is asked for.
 
-        Volcano: a node that would have less than nothing left of one of them has 0; a resource without a weight is passed over.
+        Volcano: a node that would have less than nothing left of one of them has 0; of what a node does not have at all nothing
+        is used, and its weight counts; a resource without a weight is passed over.
 
         Summed node by node, in the order of the resources' names: a matrix product rounds differently for other numbers of nodes
         and on other processors, and nodes that are alike would no longer have equal scores.
@@ -55,17 +65,30 @@ class BinPack(Plugin):
         if found is None or found[0] != layout:
             found = self._of_class[pod_class] = (layout, self._weigh(pod_class))
         _, weights = found
-        if not (self._weight and weights):
+        if not (self._weight and weights.rows):
             return None
-        used: Scores = np.ones(rows.left.shape[1])
-        for row, weight in weights:
+        used: Scores = np.full(rows.left.shape[1], weights.known)
+        overflows: Mask = np.zeros(rows.left.shape[1], np.bool_)
+        for row, weight, lacking in weights.rows:
             used -= weight * rows.left[row]
+            over = rows.after[row] < 0
+            if lacking is not None:
+                used -= weight * lacking[rows.rows]
+                over &= ~lacking[rows.rows]
+            overflows |= over
         score: Scores = used * (self._weight * _BEST)
-        score[(rows.after[[row for row, _ in weights]] < 0).any(axis=0)] = 0.0
+        score[overflows] = 0.0
         return score
 
-    def _weigh(self, pod_class: PodClass) -> list[tuple[int, float]]:
-        rows = self.session.cluster.table.resources
-        found = [(rows[name], weight) for name, _ in pod_class.items if name in rows and (weight := self._resources.get(name, 0))]
-        total = sum(weight for _, weight in found)
-        return [(row, weight / total) for row, weight in found]
+    def _weigh(self, pod_class: PodClass) -> _Weights:
+        table = self.session.cluster.table
+        asked = {name: weight for name, _ in pod_class.items if (weight := self._resources.get(name, 0))}
+        total = sum(asked.values())
+        rows = []
+        for name, weight in asked.items():
+            if name in table.resources:
+                row = table.resources[name]
+                lacking = table.allocatable[row] == 0
+                rows.append((row, weight / total, lacking if lacking.any() else None))
+        unknown = sum(weight for name, weight in asked.items() if name not in table.resources)
+        return _Weights(rows, 1.0 - unknown / total if total else 0.0)
