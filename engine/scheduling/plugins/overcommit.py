@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
-from engine.scheduling.configuration import PluginOption
+from engine.scheduling.configuration import Arguments, PluginOption
 from engine.scheduling.model.amounts import PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import Asked, asked, claimed
@@ -13,21 +13,23 @@ from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
 
+_ARGUMENT: Final = "overcommit-factor"
 _FACTOR: Final = 1.2
 
 
 class Overcommit(Plugin):
     """Bound what is let in by a multiple of the cluster (Volcano `overcommit`).
 
-    Argument `overcommit-factor`, 1.2; less than 1 counts as 1.2.
+    Arguments: `overcommit-factor`, 1.2, and `overcommit-factor.NAME` for one resource; less than 1 counts as 1.2.
     """
 
     NAME: ClassVar[str] = "overcommit"
 
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
-        factor = option.arguments.number("overcommit-factor", _FACTOR)
-        self._factor = _FACTOR if factor < 1 else factor
+        self._factor = _factor(option.arguments, _ARGUMENT)
+        named = option.arguments.beginning(f"{_ARGUMENT}.")
+        self._factors = {name: _factor(option.arguments, f"{_ARGUMENT}.{name}") for name in named}
 
     def open(self, session: Session) -> None:
         """Sum up what is free and what is claimed when it is first needed."""
@@ -39,7 +41,9 @@ class Overcommit(Plugin):
         if self._sums is None:
             cluster = self.session.cluster
             used = cluster.used()
-            whole = {name: amount * self._factor for name, amount in self.session.total.items() if name != PODS}
+            whole = {
+                name: amount * self._factors.get(name, self._factor) for name, amount in self.session.total.items() if name != PODS
+            }
             limit = {name: amount - used.get(name, 0) for name, amount in whole.items()}
             inqueue: Amounts = {}
             for job in self.session.lines.others.values():
@@ -68,3 +72,8 @@ class Overcommit(Plugin):
         """Count what a job has been let in for."""
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())
+
+
+def _factor(arguments: Arguments, name: str) -> float:
+    factor = arguments.number(name, _FACTOR)
+    return _FACTOR if factor < 1 else factor
