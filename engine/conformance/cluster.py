@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from engine.conformance.content import Content
@@ -10,6 +11,7 @@ from engine.conformance.pod_shapes import as_json, read_shape
 from engine.events.scheduling import GroupPhase
 from engine.events.times import parse_time
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.model.amounts import Amounts, read_amounts
 from engine.scheduling.model.budgets import Quota
 from engine.scheduling.model.cluster import Cluster
@@ -17,13 +19,35 @@ from engine.scheduling.model.entities import Job, Node, Status, Taint, Task
 from engine.scheduling.model.queues import Queue, QueueState
 from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 
-__all__ = ["NOW", "read_cluster", "read_job", "read_tiers", "read_time"]
+__all__ = ["NOW", "VolcanoArguments", "read_cluster", "read_job", "read_tiers", "read_time"]
 
 NOW: Final = parse_time("2026-01-01T00:00:00Z")
 """When a session takes place that states no time. Nothing in a case is created later, and what states no time was long ago."""
 
 _TASK_PRIORITY: Final = "volcano.sh/task-priority"
 _QUOTA_NAMES: Final = ("requests.", "limits.", "count/")
+
+
+class VolcanoArguments(Arguments):
+    """Arguments as Volcano takes them: one that cannot be read counts as not given, where a configuration is refused."""
+
+    def number(self, name: str, default: float) -> float:
+        """Return a number."""
+        with suppress(ConfigurationError):
+            return super().number(name, default)
+        return default
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        """Return a truth value."""
+        with suppress(ConfigurationError):
+            return super().truth(name, default=default)
+        return default
+
+    def duration(self, name: str, default: int | None) -> int | None:
+        """Return a duration in microseconds."""
+        with suppress(ConfigurationError):
+            return super().duration(name, default)
+        return default
 
 
 def read_time(content: Content) -> int:
@@ -59,13 +83,13 @@ def read_tiers(content: Content) -> Configuration:
     return Configuration(
         tuple(content.get("actions") or ()),
         tuple(tuple(_option(plugin) for plugin in tier if plugin["name"] not in absent) for tier in content.get("tiers") or ()),
-        {one["name"]: Arguments(one.get("arguments") or {}) for one in content.get("configurations") or ()},
+        {one["name"]: VolcanoArguments(one.get("arguments") or {}) for one in content.get("configurations") or ()},
     )
 
 
 def _option(plugin: Content) -> PluginOption:
     enabled = frozenset(plugin.get("enabled") or ()) - frozenset(plugin.get("disabled") or ())
-    return PluginOption(plugin["name"], enabled, Arguments(plugin.get("arguments") or {}))
+    return PluginOption(plugin["name"], enabled, VolcanoArguments(plugin.get("arguments") or {}))
 
 
 def _node(node: Content) -> Node:

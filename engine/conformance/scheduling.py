@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from engine.conformance.cluster import read_cluster, read_job, read_tiers, read_time
+from engine.conformance.cluster import VolcanoArguments, read_cluster, read_job, read_tiers, read_time
 from engine.conformance.content import Content
 from engine.scheduling.actions.backfill import best_effort_tasks
 from engine.scheduling.actions.shuffle import shuffled
-from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.model.amounts import read_amounts
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Placement
@@ -48,7 +48,7 @@ def _action(case: Content) -> dict[str, Any]:
 
 def _open(case: Content) -> tuple[Session, Placement]:
     """Open a session with the one plugin that a case is about, all of its switches on."""
-    option = PluginOption(case["plugin"], arguments=Arguments(case.get("arguments") or {}))
+    option = PluginOption(case["plugin"], arguments=VolcanoArguments(case.get("arguments") or {}))
     return Scheduler(read_cluster(case), Configuration((), ((option,),))).open(read_time(case))
 
 
