@@ -186,12 +186,15 @@ def worth_of(end: End | None) -> Worth:
 
 
 def _closed(runs: list[Run], worth: Worth, book: Book) -> list[Run]:
-    """Apply the rules for whole attempts of some worth: free preemptions, increments, minimum."""
-    last = runs[-1]
+    """Apply the rules for whole attempts of some worth: free preemptions, increments, minimum. A place that is kept is not used."""
+    used = [run for run in runs if run.kind != "reserved"]
+    if not used:
+        return runs
+    last = used[-1]
     rules = book.names[last.price_version] if last.price_version is not None else NO_PRICES
-    total = sum(run.length for run in runs)
+    total = sum(run.length for run in used)
     if worth == "preempted" and total <= rules.preempted_free_seconds:
-        return [replace(run, free=True) for run in runs]
+        return [replace(run, free=run.kind != "reserved") for run in runs]
     charged = max(_in_increments(total, rules), rules.minimum_seconds)
     if charged == total:
         return runs

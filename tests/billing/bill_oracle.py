@@ -136,7 +136,11 @@ def expected(program: Program, now: int) -> dict[Line, tuple[Fraction, Fraction]
 
 def _of_attempt(program: Program, job: JobFacts, facts: AttemptFacts, now: int) -> Iterator[tuple[Line, Fraction, Fraction]]:
     node = _node_of(program, facts)
-    used = [slice_ for slice_ in slices(program, job, facts, now) if slice_.billable]
+    billable = [slice_ for slice_ in slices(program, job, facts, now) if slice_.billable]
+    kept = [slice_ for slice_ in billable if slice_.kind == "reserved"]
+    for slice_ in kept:
+        yield from _lines(facts.uid, "usage", slice_, slice_.start, slice_.end - slice_.start, node, free=False)
+    used = [slice_ for slice_ in billable if slice_ not in kept]
     if not used:
         return
     last = used[-1]

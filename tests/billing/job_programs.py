@@ -93,6 +93,8 @@ RULES: Final[tuple[dict[str, Any], ...]] = (
     },
     {
         "preempted_free_seconds": "7200",
+        "minimum_seconds": "900",
+        "increment_seconds": "60",
         "billable_from": "bound",
         "bill_reserved": True,
         "prices": {"gpu_seconds": {"*": "1"}, "cpu_seconds": {"*": "0"}},

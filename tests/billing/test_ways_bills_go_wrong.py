@@ -320,3 +320,28 @@ def test_the_same_event_told_twice_is_billed_once():
 )
 def test_what_a_use_was_worth_follows_from_its_end(reason, replaceable, worth):
     assert worth_of(End(0, "event", 0, "Failed", reason, inferred=False, replaceable=replaceable)) == worth
+
+
+def kept_for_fifty_seconds(**rules: str) -> Story:
+    """A place is kept for a job, which is bound after 50 s and runs for 10 s until others preempt it."""
+    story = Story()
+    story.prices({"prices": PRICES, "bill_reserved": True, **rules})
+    story.start("j", 0, 0)
+    story.say("job-events", JobPhaseChanged("Pending", "Privileged", reserved=NOON + 100 * SECOND), "j", 0)
+    story.run("j", 0, 50)
+    story.end("j", 0, 60, phase="Failed", reason="PreemptedByScheduler")
+    return story
+
+
+def test_a_place_that_is_kept_does_not_count_towards_the_minimum():
+    story = kept_for_fifty_seconds(minimum_seconds="30")
+    assert {f"{record.run.kind}/{record.run.record}": record.quantity for record in story.records()} == {
+        "reserved/usage": 50,
+        "running/usage": 10,
+        "running/excess": 20,
+    }
+
+
+def test_a_place_that_is_kept_does_not_count_towards_free_preempted_seconds_and_is_not_free():
+    story = kept_for_fifty_seconds(preempted_free_seconds="30")
+    assert {record.run.kind: record.amount for record in story.records()} == {"reserved": 5, "running": 0}
