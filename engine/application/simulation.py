@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from engine.application.files import read_objects
 from engine.events import Data, decode
-from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.inputs import DEFAULT_NAMESPACE, NodeObserved, ObjectApplied
 from engine.events.times import SECOND, Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
@@ -27,6 +27,8 @@ from engine.runtime.opening import is_shared
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
 from engine.runtime.stages import stages_of
+from engine.scheduling.configuration import Configuration
+from engine.scheduling.objects import queue_of
 from engine.simulation import SimulationError
 from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import Conduct, SimulatedCluster
@@ -137,6 +139,7 @@ def simulate(
     """
     _must_fit(scenario, warn)
     _must_place(settings.scheduler_config, scenario.workload.jobs[0], warn)
+    _must_give_notice(scenario, load_configuration(settings.scheduler_config), warn)
     settings = settings if keep else settings.model_copy(update={"log": _IN_MEMORY, "billing": False})
     if is_shared(settings.log):
         raise SimulationError(f"{settings.log}: a simulation leaves its history in sqlite:PATH")
@@ -279,3 +282,26 @@ def _must_fit(scenario: Scenario, warn: Callable[[str], object]) -> None:
     if len(found) == len(jobs):
         raise SimulationError(f"the cluster takes none of the {len(jobs):,} jobs; the first: {told}")
     warn(f"{len(found):,} of {len(jobs):,} jobs will wait for ever; the first: {told}")
+
+
+def _must_give_notice(scenario: Scenario, configuration: Configuration, warn: Callable[[str], object]) -> None:
+    """Warn of privileged jobs for which nobody can be given notice."""
+    objects = {(fact.kind, fact.name): fact for fact in scenario.objects}
+
+    def obstacle(job: PlannedJob) -> str:
+        name, tenant = job.row.queue, job.row.tenant or DEFAULT_NAMESPACE
+        queue = queue_of(name, objects.get(("Queue", name)) or ObjectApplied("Queue", name, {}))
+        right = objects.get(("Tenant", tenant))
+        if "preempt" not in configuration.actions:
+            return "the configuration of scheduling does not name action preempt"
+        if queue is None or not configuration.gives_notice(queue):
+            return f"queue {name} does not have `preemption: notice`"
+        if right is None or right.spec.get("mayPreempt") is not True:
+            return f"tenant {tenant} does not have `mayPreempt: true`"
+        return ""
+
+    privileged = [job for job in scenario.workload.jobs if job.privileged]
+    found = [(job, why) for job in privileged if (why := obstacle(job))]
+    if found:
+        first, why = found[0]
+        warn(f"nobody is given notice for {len(found):,} of {len(privileged):,} privileged jobs; the first: {first.name}: {why}")

@@ -234,3 +234,19 @@ def test_queues_and_nodes_are_given_as_objects(simulate: Lahar, folder: Path) ->
     (folder / "queues.yaml").write_text(queue)
     answer = simulate("--nodes", "nodes.yaml", "--queues", "queues.yaml", "--json").record
     assert {name: found["weight"] for name, found in answer["queues"].items()} == {"a": 3.0, "b": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "why"),
+    [
+        ("scheduler.yaml", "allocate, preempt", "allocate", "the configuration of scheduling does not name action preempt"),
+        ("queues.yaml", "preemption: notice", "preemption: immediate", "queue a does not have `preemption: notice`"),
+        ("queues.yaml", "mayPreempt: true", "mayPreempt: false", "tenant tenant-1 does not have `mayPreempt: true`"),
+        ("queues.yaml", "name: tenant-1", "name: tenant-0", "tenant tenant-1 does not have `mayPreempt: true`"),
+    ],
+)
+def test_it_says_why_nobody_is_given_notice(preempting: Lahar, folder: Path, file: str, old: str, new: str, why: str) -> None:
+    (folder / file).write_text((folder / file).read_text().replace(old, new))
+    told = preempting("--privileged", "philly-4").err
+    assert told.count("\n") == 1
+    assert f"nobody is given notice for 1 of 1 privileged jobs; the first: philly-4: {why}" in told
