@@ -5,9 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import pytest
 from deployment import Deployment
 from test_notice_protocol import DELAY, made, submit, told, urgent
 
+from engine.events.preemptions import NoticeOpened
 from engine.scheduling.model.cluster import Cluster
 
 
@@ -37,24 +39,45 @@ def test_no_more_notices_are_open_than_the_bound_and_the_others_have_their_turn(
     assert {uid.partition("-")[0].rstrip("0123456789") for uid in deployment.running()} == {"urgent"}
 
 
+def moves_of_a_round(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> int:
+    """Let a round run, and return how often it has moved a task of the model."""
+    found: list[object] = []
+    move = Cluster.move
+
+    def counting(*given: Any) -> None:
+        found.append(given)
+        move(*given)
+
+    with monkeypatch.context() as counted:
+        counted.setattr(Cluster, "move", counting)
+        deployment.apply("Queue", "else", weight=2)
+        deployment.settle()
+        deployment.wait(1)
+    return len(found)
+
+
 def test_a_round_costs_in_proportion_to_the_open_notices(monkeypatch):
     def moves(count: int) -> int:
         deployment = with_notices(count)
         assert open_notices(deployment) == count
-        found: list[object] = []
-        move = Cluster.move
-
-        def counting(*given: Any) -> None:
-            found.append(given)
-            move(*given)
-
-        with monkeypatch.context() as counted:
-            counted.setattr(Cluster, "move", counting)
-            deployment.apply("Queue", "else", weight=2)
-            deployment.settle()
-            deployment.wait(1)
-        return len(found)
+        return moves_of_a_round(monkeypatch, deployment)
 
     few, many = moves(6), moves(24)
+    assert few > 0
+    assert many <= 4.4 * few
+
+
+def test_a_round_costs_in_proportion_to_the_victims_of_a_notice(monkeypatch):
+    def moves(count: int) -> int:
+        deployment = made(nodes=0)
+        deployment.node("large", cpu=count, pods=2 * count)
+        for number in range(count):
+            submit(deployment, f"low{number}", cpu=1, wait=0)
+        deployment.wait(4)
+        urgent(deployment, cpu=count)
+        assert len(deployment.events(NoticeOpened)[0].data.victims) == count
+        return moves_of_a_round(monkeypatch, deployment)
+
+    few, many = moves(8), moves(32)
     assert few > 0
     assert many <= 4.4 * few

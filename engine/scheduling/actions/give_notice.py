@@ -19,7 +19,7 @@ from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["fewest", "give_notice"]
+__all__ = ["give_notice"]
 
 _MAY_BE_GIVEN_NOTICE: Final = frozenset({"Running", "Pending"})
 """Phases of victims: a job that runs may be Pending again, while it waits for more pods."""
@@ -86,7 +86,7 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
         session.outcome.reviews[notice.id] = NoticeReview(enough=False)
         return
     moves.discard()
-    needed = _spare(order, lambda some: _fits(session, placement, queue, preemptor, some))
+    needed = _spare(session, order, lambda some: _fits(session, placement, queue, preemptor, some))
     kept = _places(session, placement, queue, preemptor, needed)
     if kept is not None:
         plan.merge(kept)
@@ -150,9 +150,7 @@ def _cost(session: Session, job: Job) -> tuple[Rank, float, float, str]:
 def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
     session, placement = search.session, search.placement
     candidates = search.victims(queue, job)
-    chosen = fewest(
-        candidates, lambda victim: _cost(session, victim), lambda some: _fits(session, placement, queue, job, some), _freed
-    )
+    chosen = _fewest(session, candidates, lambda some: _fits(session, placement, queue, job, some))
     moves = None if chosen is None else _places(session, placement, queue, job, chosen)
     if chosen is None or moves is None:
         if job.key not in session.outcome.explained:
@@ -168,28 +166,25 @@ def _freed(job: Job) -> tuple[float, float]:
     return job.allocated.get(GPU, 0), job.allocated.get(CPU, 0)
 
 
-def fewest(
-    candidates: Sequence[Job],
-    cost: Callable[[Job], tuple[Rank, float, float, str]],
-    fits: Fits,
-    size: Callable[[Job], tuple[float, float]],
-) -> list[Job] | None:
+def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job] | None:
     """Return the fewest victims without which a job fits; of sets of one size the one that costs least.
 
     Exact while there are few sets of a size. Where there are many, the largest jobs are taken until it fits, and of those whoever
     is not needed is spared, the most costly first.
 
     Args:
+        session: the session.
         candidates: whom it may be.
-        cost: what stopping a job costs.
         fits: whether the job would fit without some of them; without more of them it fits at least as well.
-        size: how much a job holds.
 
     Returns:
         The victims, or `None` if it does not fit without all of them, or fits without any.
     """
     if not candidates or not fits(candidates) or fits(()):
         return None
+
+    def cost(job: Job) -> tuple[Rank, float, float, str]:
+        return _cost(session, job)
 
     def costs(some: Sequence[Job]) -> tuple[list[Rank], float, float, list[str]]:
         parts = [cost(job) for job in some]
@@ -206,7 +201,7 @@ def fewest(
         for some in sorted(combinations(candidates, number), key=costs):
             if fits(some):
                 return list(some)
-    order = sorted(candidates, key=lambda job: (tuple(-amount for amount in size(job)), cost(job)))
+    order = sorted(candidates, key=lambda job: (tuple(-amount for amount in _freed(job)), cost(job)))
     low, high = 1, len(order)
     while low < high:
         middle = (low + high) // 2
@@ -214,17 +209,31 @@ def fewest(
             high = middle
         else:
             low = middle + 1
-    return _spare(sorted(order[:high], key=cost, reverse=True), fits)
+    return _spare(session, sorted(order[:high], key=cost, reverse=True), fits)
 
 
-def _spare(victims: Sequence[Job], fits: Fits) -> list[Job]:
-    """Return the victims that are needed; those that come first are spared first."""
-    needed = list(victims)
+def _spare(session: Session, victims: Sequence[Job], fits: Fits) -> list[Job]:
+    """Return the victims that are needed; those that come first are spared first.
+
+    All are evicted once, and each comes back for a moment: so it costs in proportion to them.
+    """
+    gone = {victim.key: _evict(session, victim) for victim in victims}
+    needed = []
     for victim in victims:
-        rest = [job for job in needed if job is not victim]
-        if fits(rest):
-            needed = rest
+        gone[victim.key].discard()
+        if not fits(()):
+            gone[victim.key] = _evict(session, victim)
+            needed.append(victim)
+    for victim in needed:
+        gone[victim.key].discard()
     return needed
+
+
+def _evict(session: Session, victim: Job) -> Statement:
+    statement = Statement(session)
+    for task in _placed(victim):
+        statement.evict(task)
+    return statement
 
 
 def _fits(session: Session, placement: Placement, queue: Queue, job: Job, victims: Sequence[Job]) -> bool:
@@ -239,8 +248,7 @@ def _places(session: Session, placement: Placement, queue: Queue, job: Job, vict
     """Evict jobs whole and promise a gang its places; return the moves that have been made, or `None` if it does not fit."""
     statement = Statement(session)
     for victim in victims:
-        for task in _placed(victim):
-            statement.evict(task)
+        statement.merge(_evict(session, victim))
     tasks = [task for task in session.in_order(job.with_status("Pending").values()) if may_preempt(task)]
     hopeless: set[PodClass] = set()
     for task in tasks:
