@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,10 +76,12 @@ def simulated(
     *incidents: Incident,
     configured: Configuration | None = None,
     speed_up: float = 1.0,
+    privileged: Collection[str] = (),
     **more: Any,
 ) -> Simulated:
     agenda = Agenda()
     log = MemoryLog(clock=agenda.clock)
     stages = [LifecycleStage(), SchedulingStage(configured or configuration()), BillingStage()]
-    scenario = Scenario("test", plan(list(rows), "philly", "test", speed_up=speed_up), nodes, incidents=incidents, **more)
+    workload = plan(list(rows), "philly", "test", speed_up=speed_up, privileged=privileged)
+    scenario = Scenario("test", workload, nodes, incidents=incidents, **more)
     return Simulated(log, simulate_on(log, stages, scenario, agenda))

@@ -14,9 +14,10 @@ from engine.billing.report import Costs
 from engine.events import decode
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import ObjectApplied
+from engine.events.times import SECOND
 from engine.history.summary import SUMMARISED, Summary
 from engine.scheduling.configuration import read_configuration
-from engine.simulation.cluster import SimulatedCluster
+from engine.simulation.cluster import Conduct, SimulatedCluster
 from engine.simulation.incidents import read_incidents
 from engine.simulation.livelock import STOPS
 
@@ -167,13 +168,22 @@ INCIDENTS = st.lists(
 EVERYTHING = configuration("enqueue allocate backfill preempt reclaim", "binpack")
 
 
+NOTICES = (
+    ObjectApplied("Queue", "a", {"preemption": "notice", "preemptionDelaySeconds": 20}),
+    ObjectApplied("Tenant", "rich", {"priority": 5, "mayPreempt": True}),
+)
+
+
 def story(rows, incidents) -> Simulated:
+    """Every third job is a privileged one of a rich tenant; whoever is given notice has saved its work after 10 s."""
     made = [
-        row(at, submit, run, gpus, "Terminated" if run is None else phase, queue=queue)
+        row(at, submit, run, gpus, "Terminated" if run is None else phase, queue=queue, tenant="" if at % 3 else "rich")
         for at, (submit, run, gpus, phase, queue) in enumerate(rows)
     ]
     found = [incident(*one) for one in incidents]
-    return simulated(made, [machine("n1"), machine("n2"), machine("n3", 4)], *found, configured=EVERYTHING)
+    rich = [one.name for one in made if one.tenant]
+    more = {"privileged": rich, "objects": NOTICES, "conduct": Conduct(checkpoint=10 * SECOND)}
+    return simulated(made, [machine("n1"), machine("n2"), machine("n3", 4)], *found, configured=EVERYTHING, **more)
 
 
 @settings(deadline=None, max_examples=15)
