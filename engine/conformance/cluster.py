@@ -63,10 +63,7 @@ def read_cluster(content: Content) -> Cluster:
     cluster.settle()
     for queue in content.get("queues") or ():
         cluster.set_queue(_queue(queue))
-    cluster.quotas = [
-        Quota(quota.get("namespace") or "", read_amounts(quota.get("hard") or {}), read_amounts(quota.get("used") or {}))
-        for quota in content.get("resource_quotas") or ()
-    ]
+    cluster.quotas = [_quota(quota) for quota in content.get("resource_quotas") or ()]
     classes = {one["name"]: one for one in content.get("priority_classes") or ()}
     for group in content.get("podgroups") or ():
         cluster.add_job(_group(group, classes))
@@ -120,6 +117,15 @@ def _queue(queue: Content) -> Queue:
         parent=queue.get("parent") or "",
         created=_created(queue),
         annotations=dict(queue.get("annotations") or {}),
+    )
+
+
+def _quota(quota: Content) -> Quota:
+    return Quota(
+        quota.get("namespace") or "",
+        read_amounts(quota.get("hard") or {}),
+        read_amounts(quota.get("used") or {}),
+        scoped=bool(quota.get("scopes") or quota.get("scope_selector")),
     )
 
 

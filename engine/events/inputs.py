@@ -315,8 +315,8 @@ class ObjectApplied(Data):
     name: Name
     """For a ResourceQuota and a PodDisruptionBudget `NAMESPACE/NAME`."""
     spec: JsonObject = field(default_factory=dict)
-    """Its specification, validated at the edge: for a Queue with its `state` and `hierarchy`, for a ResourceQuota `hard`, `used`
-    and its namespace's `weight`, for a PodDisruptionBudget its `selector` and `disruptionsAllowed`."""
+    """Its specification, validated at the edge: for a Queue with its `state` and `hierarchy`, for a ResourceQuota `hard`, `used`,
+    its namespace's `weight` and whether it is `scoped`, for a PodDisruptionBudget its `selector` and `disruptionsAllowed`."""
     version: Name | None = None
     uid: Name | None = None
 

@@ -102,7 +102,7 @@ def quotas_of(facts: ClusterFacts, cluster: str) -> list[Quota]:
             amounts = read_amounts(spec.get("hard") or {}), read_amounts(spec.get("used") or {})
         except _BROKEN:
             continue
-        found.append(Quota(name.partition("/")[0], *amounts))
+        found.append(Quota(name.partition("/")[0], *amounts, scoped=spec.get("scoped") is True))
     return found
 
 

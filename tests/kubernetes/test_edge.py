@@ -253,6 +253,10 @@ def test_quotas_and_budgets_are_projected_to_what_scheduling_reads() -> None:
     assert (data.kind, data.name, data.version) == ("ResourceQuota", "ml/q", "7")
     assert data.spec == {"hard": {"requests.cpu": "8"}, "used": {"requests.cpu": "2500m"}, "weight": 3}
     assert taken(quota, "DELETED")[0].data == ObjectDeleted("ResourceQuota", "ml/q", "7", "u")
+    scopes: list[dict[str, object]] = [{"scopes": ["Terminating"]}, {"scopeSelector": {"matchExpressions": []}}]
+    for scope in scopes:
+        scoped = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": 1}, **scope}}
+        assert taken(scoped)[0].data.spec == {"hard": {"pods": "1"}, "used": {}, "scoped": True}
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b"},

@@ -31,10 +31,10 @@ Resources = dict[str, Quantity]
 class QuotaSpec(Shape):
     """`spec` of a quota, and its `status`."""
 
-    PASSED = fields("scopes scopeSelector")
-
     hard: Resources = Field(default_factory=dict)
     used: Resources = Field(default_factory=dict)
+    scopes: list[str] = Field(default_factory=list)
+    scope_selector: dict[str, Any] | None = None
 
 
 class ResourceQuota(Shape):
@@ -47,11 +47,13 @@ class ResourceQuota(Shape):
     status: QuotaSpec = Field(default_factory=QuotaSpec)
 
     def projected(self) -> dict[str, Any]:
-        """Return limits as the cluster enforces them (`status`, else `spec`), what is used, and the namespace's weight."""
+        """Return limits as the cluster enforces them (`status`, else `spec`), what is used, the weight, whether it is scoped."""
         hard = dict(self.status.hard or self.spec.hard)
         used = {name: amount for name, amount in self.status.used.items() if name != NAMESPACE_WEIGHT}
         weight = hard.pop(NAMESPACE_WEIGHT, None)
-        stated = {} if weight is None else {"weight": int(parse_quantity(weight))}
+        stated: dict[str, Any] = {} if weight is None else {"weight": int(parse_quantity(weight))}
+        if self.spec.scopes or self.spec.scope_selector:
+            stated["scoped"] = True
         return {"hard": hard, "used": used, **stated}
 
 

@@ -18,6 +18,8 @@ class Quota:
     hard: Amounts = field(default_factory=dict)
     """By the quota's own names, such as `requests.cpu`."""
     used: Amounts = field(default_factory=dict)
+    scoped: bool = False
+    """It limits only some of the namespace's pods (Kubernetes `scopes`, `scopeSelector`)."""
 
 
 @dataclass(slots=True)

@@ -28,12 +28,15 @@ class ResourceQuota(Plugin):
         return job.namespace, asked(job)
 
     def job_enqueueable(self, job: Job) -> Vote:
-        """Reject a job that with what was let in before it would exceed a quota of something that it asks for."""
+        """Reject a job that with what was let in before it would exceed a quota of something that it asks for.
+
+        Volcano: a quota with scopes, which may not mean the job's pods, has no say.
+        """
         if job.min_resources is None:
             return PERMIT
         pending = self._pending.get(job.namespace, {})
         for quota in self.session.cluster.quotas:
-            if quota.namespace != job.namespace:
+            if quota.namespace != job.namespace or quota.scoped:
                 continue
             missing = {
                 name: excess
