@@ -17,7 +17,7 @@ __all__ = ["reclaim"]
 
 
 def reclaim(session: Session, placement: Placement) -> None:
-    """Reclaim for the jobs that starve; one job of the first queue in turn.
+    """Reclaim for the jobs that starve, for all of a queue before the next queue is chosen.
 
     Volcano: an overused queue reclaims nothing; a statement is decided if its whole job is pipelined.
     """
@@ -35,19 +35,17 @@ def reclaim(session: Session, placement: Placement) -> None:
             if task.pod_class.preemptable
         ),
     )
-    evictable: dict[str, Evictable] = {}
-    jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
-        if session.at_limit():
-            return
         queue = queues.pop()
-        if session.overused(queue) or not jobs[queue.name]:
+        if session.overused(queue):
             continue
-        if queue.name not in evictable:
-            evictable[queue.name] = every.without(queue.name)
-        _reclaim_for(session, placement, evictable[queue.name], queue, jobs[queue.name].pop())
-        queues.push(queue)
+        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queue.name])
+        evictable = every.without(queue.name)
+        while jobs:
+            if session.at_limit():
+                return
+            _reclaim_for(session, placement, evictable, queue, jobs.pop())
 
 
 def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, queue: Queue, job: Job) -> None:
