@@ -22,7 +22,7 @@ def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, gu
 
     A resource is missing where neither the cluster has any nor the queue limits it. CPU and memory of 0 are no limits.
     """
-    free = {name: amount - guaranteed.get(name, 0) + guarantee.get(name, 0) for name, amount in total.items()}
+    free = {name: max(0, amount - guaranteed.get(name, 0)) + guarantee.get(name, 0) for name, amount in total.items()}
     limits = {name: inf if amount <= 0 and name in {CPU, MEMORY} else amount for name, amount in capability.items()}
     found = {name: min(limits.get(name, inf), free.get(name, 0)) for name in limits.keys() | free.keys()}
     return without_places(found, capability)
