@@ -226,7 +226,7 @@ class Session:
         """Return victims, the first to be evicted first.
 
         Volcano: first those of the queue that is to give first, as the plugins say, else of the queue that comes last; of its
-        jobs the one that comes last, of that the last of its tasks.
+        jobs the one that the plugins put last, of that and its equals the last of their tasks.
         """
         found = list(victims)
         if len(found) < 2:
@@ -236,7 +236,7 @@ class Session:
         found.sort(key=self.task_key, reverse=True)
         jobs = {victim.job.key: victim.job for victim in found}
         if len(jobs) > 1:
-            job_keys = {key: self.job_key(job) for key, job in jobs.items()}
+            job_keys = {key: self._key("job_order", job) for key, job in jobs.items()}
             found.sort(key=lambda victim: job_keys[victim.job.key], reverse=True)
         queues = {job.queue: job.path[0] for job in jobs.values()}
         if len(queues) > 1:
