@@ -7,7 +7,9 @@ The format is Volcano's: `actions: "enqueue, allocate"`, `tiers: [{plugins: [{na
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final
 
 from engine.kubernetes.reading.durations import parse_duration
@@ -69,17 +71,18 @@ class Arguments(dict[str, Any]):
         return {name.removeprefix(prefix): value for name, value in found.items()}
 
     def number(self, name: str, default: float) -> float:
-        """Return a number.
+        """Return a finite number.
 
         Raises:
             ConfigurationError: it is none.
         """
         self.asked.add(name)
         value = self.get(name, default)
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise ConfigurationError(f"argument {name}: {value!r} is no number") from None
+        with suppress(TypeError, ValueError):
+            number = float(value)
+            if isfinite(number):
+                return number
+        raise ConfigurationError(f"argument {name}: {value!r} is no number")
 
     def truth(self, name: str, *, default: bool) -> bool:
         """Return a truth value, given as such or as `true` or `false`.

@@ -66,6 +66,8 @@ def test_what_cannot_be_read_is_named(content, said):
         (("fly",), (), "unknown action 'fly'; known are allocate, backfill"),
         ((), ((PluginOption("magic"),),), "unknown plugin 'magic'; known are binpack"),
         ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": "much"})),),), "binpack.cpu: 'much' is no number"),
+        ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": float("nan")})),),), "binpack.cpu: nan is no number"),
+        ((), ((PluginOption("overcommit", arguments=Arguments({"overcommit-factor": "inf"})),),), "'inf' is no number"),
         ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": -1})),),), "below zero"),
         ((), ((PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.a": "9-17"})),),), "8:00-18:00"),
         ((), ((PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.a": "9:00-25:00"})),),), "beyond 24:00"),
