@@ -45,6 +45,8 @@ class Portion:
     guarantee: Amounts = field(default_factory=dict)
     capability: Amounts = field(default_factory=dict)
     children: list[Portion] = field(default_factory=list)
+    first: tuple[float, str] = (inf, "")
+    """In a tree: when the oldest queue with jobs at or below it was created, and which it is."""
 
     @property
     def share(self) -> float:
@@ -104,8 +106,12 @@ class Capacity(LimitsQueues):
                 return False
             if name != _ROOT:
                 self._portions[path[1].name].children.append(portion)
-        if any(self._portions[name].children for name in self.session.cluster.jobs_of_queue if name in self._portions):
+        busy = [self._portions[name] for name in self.session.cluster.jobs_of_queue if name in self._portions]
+        if any(portion.children for portion in busy):
             return False
+        for leaf in busy:
+            for portion in self._path(leaf.queue):
+                portion.first = min(portion.first, (leaf.queue.created, leaf.queue.name))
         root = self._portions[_ROOT]
         root.capability = dict(root.queue.capability) or dict.fromkeys([CPU, MEMORY, *self.session.total], inf)
         root.limit = root.capability
@@ -130,13 +136,14 @@ class Capacity(LimitsQueues):
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
         """Higher priority first, then the smaller share, at equal shares those that deserve something.
 
-        In a tree the shares just below the nearest common queue decide, so the shares from the root down are compared.
+        In a tree the shares just below the nearest common queue decide, so the shares from the root down are compared; of equal
+        branches the one with the oldest queue that has jobs comes first.
         """
         key: list[object] = [-queue.priority]
         if self._hierarchy:
             key.append(bool(self._portions[queue.name].children))
         for portion in reversed(self._path(queue)):
-            key += [portion.share, is_nothing(portion.deserved), portion.queue.name if portion.queue is not queue else ""]
+            key += [portion.share, is_nothing(portion.deserved), portion.first]
         return tuple(key)
 
     def victim_queue_order(self, queue: Queue, preemptor: Task) -> float:
