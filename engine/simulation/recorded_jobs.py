@@ -21,13 +21,18 @@ from engine.simulation.workload import Life, gang
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, LOST_REASONS, TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["Held", "RecordedJob", "Said", "again", "is_own_end"]
+__all__ = ["Held", "RecordedJob", "Said", "again", "is_leaving", "is_own_end"]
 
 _INTERFERED: Final = LOST_REASONS | {
     *("PreemptedByScheduler", "PreemptedByNotice", "PreemptedByKubelet", "RejectedByNode", "NodeShutdown"),
     *("EvictedByApi", "EvictedByTaint", "DeletedByApi", "KilledByAction", "StoppedByUser", "NeverStarted"),
 }
 """Reasons of ends that others brought about: the scheduler, nodes, users, policies. They act in a simulation as well."""
+
+_STOPPING: Final = frozenset(
+    {"RestartJob", "RestartTask", "RestartPartition", "RestartPod", "AbortJob", "TerminateJob", "CompleteJob"}
+)
+"""Actions that stop pods."""
 
 Slot = tuple[str, int]
 """Task and index."""
@@ -98,6 +103,12 @@ def is_own_end(attempt: AttemptView) -> bool:
     return ended and (attempt.bound is not None or attempt.running is not None)
 
 
+def is_leaving(attempt: AttemptView, moment: Micros) -> bool:
+    """Tell whether a pod was being stopped at a moment."""
+    stopped = attempt.terminating
+    return stopped is not None and stopped < moment and (attempt.ended is None or attempt.ended > moment)
+
+
 def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submission: Event[JobSubmitted] | None) -> RecordedJob | str:
     """Return a job as it is submitted again, or why it cannot be.
 
@@ -108,7 +119,9 @@ def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submissio
         submission: its submission; `None`: another controller had the job. It becomes a Volcano job of the pods that were seen.
     """
     attempts = sorted(view.attempts.values(), key=lambda attempt: (attempt.task, attempt.index, attempt.number))
-    said = [Said(event.time, _of_any_notice(event.data), event.id) for event in inputs if event.time >= begin]
+    unfinished = _unfinished(attempts, inputs, begin)
+    said = [Said(begin, event.data, event.id) for event in unfinished]
+    said += [Said(event.time, _of_any_notice(event.data), event.id) for event in inputs if event.time >= begin]
     if submission is not None:
         shapes = {task.name: task.requests for task in view.spec.tasks}
         earlier = [event.data for event in inputs if event.time < begin and isinstance(event.data, JobUpdated)]
@@ -145,6 +158,21 @@ def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submissio
         {slot: held for slot, known in by_slot.items() if (held := _held(known, begin)) is not None},
         {slot: sum(is_own_end(one) and one.since <= begin for one in known) for slot, known in by_slot.items()},
     )
+
+
+def _unfinished(attempts: Iterable[AttemptView], inputs: Iterable[Event[Data]], moment: Micros) -> list[Event[Data]]:
+    """Return the commands of which pods were leaving at a moment, in order: they are given again then."""
+    leaving = [attempt for attempt in attempts if is_leaving(attempt, moment)]
+    return [event for event in inputs if event.time < moment and any(_has_stopped(event, attempt) for attempt in leaving)]
+
+
+def _has_stopped(event: Event[Data], attempt: AttemptView) -> bool:
+    """Tell whether an input stopped a pod: each of these commands stops all pods that it is about."""
+    data = event.data
+    if not isinstance(data, CommandIssued) or data.action not in _STOPPING:
+        return False
+    about = data.task in {None, attempt.task} and data.index in {None, attempt.index}
+    return about and attempt.created <= event.time and (attempt.terminating or 0) >= event.time
 
 
 def _of_any_notice(data: Data) -> Data:
@@ -290,5 +318,7 @@ def _stop(view: JobView, attempts: Sequence[AttemptView], begin: Micros) -> list
     if view.phase not in FINISHED_JOB_PHASES or not (times or view.phase == "Terminated"):
         return []
     time = min(times, default=view.since)
+    if any(is_leaving(attempt, begin) for attempt in last.values()):
+        time = max(time, begin)
     data = CommandIssued("TerminateJob", "user", view.reason or "")
     return [Said(time, data, import_id(view.cluster, "history", view.id, "stopped"))] if time >= begin else []

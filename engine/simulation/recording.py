@@ -34,7 +34,7 @@ from engine.log.port import Searchable
 from engine.simulation.cluster import Conduct
 from engine.simulation.errors import SimulationError
 from engine.simulation.ledger import Ledger
-from engine.simulation.recorded_jobs import RecordedJob, again
+from engine.simulation.recorded_jobs import RecordedJob, again, is_leaving
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["ClusterFact", "Recording", "WindowError", "read_recording"]
@@ -267,8 +267,8 @@ def _evictions(views: Iterable[JobView], facts: Sequence[tuple[Micros, ClusterFa
         for attempt in view.attempts.values():
             if attempt.reason == "EvictedByApi" and attempt.node is not None and attempt.terminating is not None:
                 states = [is_closed for time, is_closed in closed[attempt.node] if time <= attempt.terminating]
-                if states and states[-1] and attempt.terminating >= begin:
-                    found.add((attempt.terminating, attempt.node))
+                if states and states[-1] and (attempt.terminating >= begin or is_leaving(attempt, begin)):
+                    found.add((max(attempt.terminating, begin), attempt.node))
     return sorted(found)
 
 

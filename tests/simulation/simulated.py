@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from engine.application.simulation import Scenario, simulate_on
 from engine.billing.stage import BillingStage
-from engine.events.inputs import NodeObserved
+from engine.events import Event, encode
+from engine.events.inputs import CommandIssued, NodeObserved
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
@@ -77,11 +79,17 @@ def simulated(
     configured: Configuration | None = None,
     speed_up: float = 1.0,
     privileged: Collection[str] = (),
+    commands: Sequence[tuple[int, str, CommandIssued]] = (),
     **more: Any,
 ) -> Simulated:
+    """Simulate; `commands`: seconds, name of the job and what its user commands then."""
     agenda = Agenda()
     log = MemoryLog(clock=agenda.clock)
     stages = [LifecycleStage(), SchedulingStage(configured or configuration()), BillingStage()]
     workload = plan(list(rows), "philly", "test", speed_up=speed_up, privileged=privileged)
-    scenario = Scenario("test", workload, nodes, incidents=incidents, **more)
-    return Simulated(log, simulate_on(log, stages, scenario, agenda))
+    ids = {job.name: job.id for job in workload.jobs}
+    for after, name, command in commands:
+        time = BEGIN + after * SECOND
+        event = Event(f"{name}/{after}", "test", command.TYPE, ids[name], time, time, 0, ids[name], "", "test", command)
+        agenda.at(time, partial(log.append, "jobs", [encode(event)]))
+    return Simulated(log, simulate_on(log, stages, Scenario("test", workload, nodes, incidents=incidents, **more), agenda))

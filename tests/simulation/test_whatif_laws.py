@@ -14,7 +14,7 @@ from simulated import BEGIN, Simulated, incident, machine, row, simulated
 
 from engine.application.whatif import OtherRules, Window, what_if
 from engine.events.envelope import raw_message
-from engine.events.inputs import ObjectApplied
+from engine.events.inputs import CommandIssued, ObjectApplied
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.processor import Processor
@@ -141,6 +141,22 @@ def test_jobs_that_run_when_a_window_begins_run_on_where_they_are(tmp_path: Path
     answer = asked(ran(rows, [], {}, first), first, window=window(begin), scheduler=configured(tmp_path, "other", PACKED))
     assert not errors(answer)
     assert answer.total["began"].recorded == 1 + sum(2 * number + 4 > begin for number, _ in enumerate(gpus, 1))
+
+
+@pytest.mark.parametrize("begin", [96, 98, 99])
+@pytest.mark.parametrize("action", ["RestartTask", "RestartJob", "AbortJob", "TerminateJob", "drain"])
+def test_pods_that_leave_when_a_window_begins_are_stopped_then(tmp_path: Path, action: Any, begin: int) -> None:
+    """After 95 seconds a job is stopped; its pod takes five seconds to go, and another job waits for its place."""
+    first, rows = configured(tmp_path, "was", FIRST), [row(1, 0, 200, [4]), row(2, 10, 100, [4])]
+    incidents = [incident(95, "drain", "n1"), incident(250, "restore", "n1")] if action == "drain" else []
+    commands = [] if action == "drain" else [(95, "job-1", CommandIssued(action, task="main" if action == "RestartTask" else None))]
+    more = {"configured": load_configuration(first), "commands": commands}
+    done = simulated(rows, [machine("n1", 4)], *incidents, **more)
+    answer = asked(done, first, window=window(begin), scheduler=configured(tmp_path, "other", PACKED))
+    for figure in ("finished", "began"):
+        assert answer.total[figure].model_error == 0
+    for figure in ("mean_wait_seconds", "mean_turnaround_seconds"):
+        assert abs(answer.total[figure].model_error or 0) <= 5
 
 
 def test_inputs_that_nobody_can_read_change_nothing(tmp_path: Path) -> None:
