@@ -20,17 +20,13 @@ class DecisionSizes:
     """The bound for each job of a session; by its longest task name and the longest name of a node."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._longest = max((_size(node.name) for node in cluster.table.nodes), default=0)
+        self._longest = cluster.table.longest_name
         self._most: dict[str, int] = {}
 
     def most(self, job: Job) -> int:
         """Return how many pods of a job one decision may place."""
         found = self._most.get(job.key)
         if found is None:
-            role = max(map(_size, job.role_pending), default=0)
+            role = max((len(json.encode(role)) for role in job.role_pending), default=0)
             found = self._most[job.key] = DECISION_BYTES // (_PLACEMENT + role + self._longest)
         return found
-
-
-def _size(name: str) -> int:
-    return len(json.encode(name))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from engine.scheduling.configuration import PluginOption
+from engine.scheduling.model.entities import Job
 
-__all__ = ["POINTS", "functions_by_tier"]
+__all__ = ["POINTS", "Participants"]
 
 POINTS: Final[dict[str, str]] = {
     "job_order": "job_order",
@@ -59,19 +61,41 @@ POINTS: Final[dict[str, str]] = {
 
 class _Configured(Protocol):
     option: PluginOption
+    COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]]
+
+    def alike(self, job: Job) -> Hashable: ...
 
 
-def functions_by_tier(tiers: Sequence[Sequence[_Configured]]) -> dict[str, list[list[Callable[..., Any]]]]:
-    """Return for each extension point the methods of the plugins that take part in it, by tier; tiers without any are left out."""
-    points: dict[str, list[list[Callable[..., Any]]]] = {}
-    for point, switch in POINTS.items():
-        by_tier = [
-            [
-                getattr(plugin, point)
-                for plugin in tier
-                if hasattr(plugin, point) and (not switch or switch in plugin.option.enabled)
-            ]
-            for tier in tiers
-        ]
-        points[point] = [functions for functions in by_tier if functions]
-    return points
+@dataclass(slots=True, frozen=True)
+class Participants:
+    """Who takes part in what: the methods of the plugins of a configuration."""
+
+    points: Mapping[str, list[list[Callable[..., Any]]]]
+    """Extension point → methods by tier; tiers without any are left out."""
+    counts_by: Mapping[Callable[..., Any], str]
+    """Method that names victims → `Plugin.COUNTS_VICTIMS_BY`, where that is not empty."""
+    alike: Sequence[Callable[[Job], Hashable]]
+    """`Plugin.alike` of those that order jobs or let them in."""
+
+    @classmethod
+    def of(cls, tiers: Sequence[Sequence[_Configured]]) -> Participants:
+        """Look at all plugins, tier by tier."""
+        plugins = [plugin for tier in tiers for plugin in tier]
+        return cls(
+            {point: _by_tier(tiers, point, switch) for point, switch in POINTS.items()},
+            {
+                getattr(plugin, point): plugin.COUNTS_VICTIMS_BY
+                for plugin in plugins
+                for point in ("preemptable", "reclaimable")
+                if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
+            },
+            [plugin.alike for plugin in plugins if hasattr(plugin, "job_order") or hasattr(plugin, "job_enqueueable")],
+        )
+
+
+def _by_tier(tiers: Sequence[Sequence[_Configured]], point: str, switch: str) -> list[list[Callable[..., Any]]]:
+    by_tier = [
+        [getattr(plugin, point) for plugin in tier if hasattr(plugin, point) and (not switch or switch in plugin.option.enabled)]
+        for tier in tiers
+    ]
+    return [functions for functions in by_tier if functions]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from operator import is_
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -87,10 +88,13 @@ class Placement:
     def _judge(self, found: Candidates, pod_class: PodClass) -> None:
         """Make the masks of a class; if they are not what they were, all nodes are looked at again."""
         verdicts = [verdict for predicate in self._predicates for verdict in predicate(pod_class)]
+        judged, found.made_for = found.made_for is not None, self._token
+        if judged and len(verdicts) == len(found.verdicts) and all(map(is_, verdicts, found.verdicts)):
+            return
         allowed = _all(verdicts, len(self._table.nodes))
         if not np.array_equal(allowed, found.allowed):
             found.clock, found.refusals = -1, (-1, {}, {})
-        found.verdicts, found.allowed, found.made_for = verdicts, allowed, self._token
+        found.verdicts, found.allowed = verdicts, allowed
 
     def _look(self, found: Candidates, pod_class: PodClass) -> None:
         """Score the nodes that changed since the class last looked."""

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS
+from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
+from engine.scheduling.extension_points import Participants
 from engine.scheduling.lines import Lines
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import PodClass, Task
@@ -54,11 +56,13 @@ class Scheduler:
             if "proportion" in names and "drf" in names and "hierarchy" in names["drf"].enabled:
                 raise ConfigurationError("proportion and hierarchical drf cannot share a tier: both order queues")
         self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
+        self._participants = Participants.of(self._tiers)
         self._cluster = cluster
         self._configuration = configuration
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self.lines = Lines(cluster)
         """Jobs that wait to be let in."""
+        self.claims = Claims(cluster)
         self._unchanged: tuple[int, int] | None = None
         """Revision of the cluster after a round that decided nothing, and that round's time."""
         self.again: int | None = None
@@ -95,7 +99,8 @@ class Scheduler:
             now: the round's time in microseconds.
             guarded: see `round`.
         """
-        session = Session(self._cluster, self._configuration, self._tiers, self.lines, now, guarded=guarded)
+        plugins, kept = (self._tiers, self._participants), (self.lines, self.claims)
+        session = Session(self._cluster, self._configuration, *plugins, *kept, now, guarded=guarded)
         return session, Placement(session, self._kept)
 
     def round(

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
+from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
-from engine.scheduling.extension_points import functions_by_tier
+from engine.scheduling.extension_points import Participants
 from engine.scheduling.kinds import Kinds
 from engine.scheduling.lines import Lines
 from engine.scheduling.model.amounts import Amounts
@@ -71,7 +72,9 @@ class Session:
         cluster: Cluster,
         configuration: Configuration,
         tiers: Sequence[Sequence[Plugin]],
+        participants: Participants,
         lines: Lines,
+        claims: Claims,
         now: int,
         *,
         guarded: bool = False,
@@ -82,13 +85,16 @@ class Session:
             cluster: the state; it is changed as the session goes on.
             configuration: actions with their arguments.
             tiers: the plugins.
+            participants: their methods.
             lines: the cluster's jobs that wait to be let in, by the same plugins.
+            claims: what the cluster's jobs have been let in for.
             now: the round's time in microseconds.
             guarded: have plugins fail with `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
         self.lines = lines
+        self.claims = claims
         self.configuration = configuration
         self.now = now
         self.total = cluster.total()
@@ -108,17 +114,7 @@ class Session:
         self.about = ""
         """Key of the job for which classes of pods are judged."""
         self._action = ""
-        self._points = functions_by_tier(tiers)
-        self._counts_by = {
-            getattr(plugin, point): plugin.COUNTS_VICTIMS_BY
-            for tier in tiers
-            for plugin in tier
-            for point in ("preemptable", "reclaimable")
-            if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
-        }
-        alike = [
-            plugin.alike for tier in tiers for plugin in tier if hasattr(plugin, "job_order") or hasattr(plugin, "job_enqueueable")
-        ]
+        self._points, self._counts_by, alike = participants.points, participants.counts_by, participants.alike
         if guarded:
             alike = [partial(_guarded, self, "alike", function) for function in alike]
             self._points = {

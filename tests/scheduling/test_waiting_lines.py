@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.events.pod_shape import PodShape, pairs
 from engine.events.scheduling import JobExplained
 from engine.scheduling import explainer
+from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.explanations import changed, margin
 from engine.scheduling.lines import Kind, Lines
@@ -26,6 +27,7 @@ from engine.scheduling.stage import SchedulingStage
 
 SECOND = 1_000_000
 UPDATE = Lines.update
+TAKE = Claims._take
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 
 
@@ -46,6 +48,7 @@ def made_anew(deployment: Deployment) -> None:
     """Forget what is kept of who waits, as a restart does."""
     for cluster in deployment.scheduling.state.clusters.values():
         cluster.scheduler.lines.__init__(cluster.model)
+        cluster.scheduler.claims.__init__(cluster.model)
         cluster.explainer.forget()
 
 
@@ -101,9 +104,10 @@ def test_what_is_kept_changes_no_record(name, seed):
         (explainer, "margin", lambda place, told: margin(place, told) + 2),
         (Kind, "remove", lambda kind, job: kind._members.pop()),
         (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
+        (Claims, "_take", lambda claims, job: job.key in claims._of or TAKE(claims, job)),
         (explainer, "_moved", lambda queue, own, ranks: {kind for kind in ranks if ranks[kind] != queue.ranks.get(kind)}),
     ],
-    ids=["places", "members", "kinds", "overtaken"],
+    ids=["places", "members", "kinds", "claims", "overtaken"],
 )
 def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug):
     configured = CONFIGURATIONS["fairshare" if name == "_moved" else "default"]
@@ -143,18 +147,30 @@ def counted(calls: dict[str, int], name: str, function: Callable[..., object]) -
 
 def calls_of_next_round(monkeypatch, jobs: int) -> dict[str, int]:
     """How often functions are called in a round in which one job among so many is new."""
-    cluster, scheduler = crowded(jobs)
     calls: dict[str, int] = {}
-    for owner, name in ((Priority, "job_order"), (Overcommit, "job_enqueueable"), (Lines, "_file"), (Cluster, "note")):
+    for owner, name in COUNTED:
         monkeypatch.setattr(owner, name, counted(calls, name, getattr(owner, name)))
+    cluster, scheduler = crowded(jobs)
+    calls.clear()
     cluster.add_job(Job("ns/new", "ns", "q", min_member=1, min_resources={"cpu": 3_000}, created=jobs))
     assert not scheduler.round(2 * SECOND).skipped
     monkeypatch.undo()
     return calls
 
 
+COUNTED = (
+    (Priority, "job_order"),
+    (Overcommit, "job_enqueueable"),
+    (Lines, "_file"),
+    (Claims, "_take"),
+    (Cluster, "note"),
+)
+
+
 def test_a_round_asks_no_more_of_thousands_than_of_few(monkeypatch):
-    assert calls_of_next_round(monkeypatch, 3_000) == calls_of_next_round(monkeypatch, 30)
+    calls = calls_of_next_round(monkeypatch, 30)
+    assert len(calls) == len(COUNTED)
+    assert calls_of_next_round(monkeypatch, 3_000) == calls
 
 
 def explained_again(monkeypatch, jobs: int) -> int:

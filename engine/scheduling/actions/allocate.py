@@ -34,8 +34,8 @@ def allocate(session: Session, placement: Placement) -> None:
         if job.with_status("Pending"):
             waiting.setdefault(job.queue, []).append(job)
     _place_reserved(session, placement, waiting)
-    jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
+    jobs = {name: Ordered(session.cluster, session.job_key, found) for name, found in waiting.items()}
+    queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
     while queues:
         if session.at_limit():
@@ -46,14 +46,16 @@ def allocate(session: Session, placement: Placement) -> None:
                 if job.with_status("Pending"):
                     session.explain(job, "QueueOverused", subject=queue.name)
             continue
-        if not jobs[queue.name]:
-            continue
-        job = jobs[queue.name].pop()
-        if job.key not in left:
-            left[job.key] = _pending(session, job)
-        if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
-            jobs[queue.name].push(job)
-        queues.push(queue)
+        moved = len(session.cluster.moved)
+        while jobs[queue.name]:
+            job = jobs[queue.name].pop()
+            if job.key not in left:
+                left[job.key] = _pending(session, job)
+            if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
+                jobs[queue.name].push(job)
+            if len(session.cluster.moved) > moved:  # else the queue is still the first
+                queues.push(queue)
+                break
 
 
 def _pending(session: Session, job: Job) -> list[list[Task]]:

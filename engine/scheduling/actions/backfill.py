@@ -42,9 +42,9 @@ def best_effort_tasks(session: Session) -> list[Task]:
         if job.waiting_best_effort or job.with_status("Pipelined"):
             waiting.setdefault(job.queue, []).append(job)
     found: list[Task] = []
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
-        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queues.pop().name])
+        jobs: Ordered[Job] = Ordered(session.cluster, session.job_key, waiting[queues.pop().name])
         while jobs:
             job = jobs.pop()
             found += session.in_order(

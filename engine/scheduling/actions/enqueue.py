@@ -39,7 +39,7 @@ def enqueue(session: Session, placement: Placement) -> None:
     # No list is reordered meanwhile: keys grow with what is placed, and nothing is placed here.
     for found in waiting.values():
         heapify(found)
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     refused: dict[str, list[tuple[tuple[object, ...], Kind]]] = {}
     while queues:
         queue = queues.pop()

@@ -55,10 +55,10 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
         plan.discard()
         return
     search = _Search(session, placement)
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues and session.outcome.notice is None:
         queue = queues.pop()
-        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queue.name])
+        jobs: Ordered[Job] = Ordered(session.cluster, session.job_key, waiting[queue.name])
         while jobs and session.outcome.notice is None:
             job = jobs.pop()
             if search.may_give_notice(job):

@@ -44,10 +44,10 @@ def _preempt_at_once(session: Session, placement: Placement, waiting: dict[str, 
         return
     search = _Search(session, placement, dry_run=dry_run)
     running = _running(session)
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()
-        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queue.name])
+        jobs: Ordered[Job] = Ordered(session.cluster, session.job_key, waiting[queue.name])
         evictable = Evictable.of(session.cluster.table, running.get(queue.name, ()))
         while jobs:
             if session.at_limit():

@@ -35,12 +35,12 @@ def reclaim(session: Session, placement: Placement) -> None:
             if task.pod_class.preemptable
         ),
     )
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()
         if session.overused(queue):
             continue
-        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queue.name])
+        jobs: Ordered[Job] = Ordered(session.cluster, session.job_key, waiting[queue.name])
         evictable = every.without(queue.name)
         while jobs:
             if session.at_limit():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 from engine.scheduling.model.entities import Job
@@ -46,4 +45,4 @@ class Changes:
     def since(self, number: int) -> Iterable[Job] | None:
         """Return the jobs of the changes from a number on, some of them repeatedly; `None`: these are not kept any more."""
         self._read = self.end
-        return None if number < self._first else islice(self._jobs, number - self._first, None)
+        return None if number < self._first else self._jobs[number - self._first :]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import json
 from numpy.typing import NDArray
 
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
@@ -43,6 +44,8 @@ class NodeTable:
         self._columns: dict[str, Column] = {}
         """Label that a node has → column, once somebody has asked."""
         self._taints: tuple[list[tuple[Taint, ...]], NDArray[np.intp]] | None = None
+        self.longest_name = 0
+        """Bytes of the longest name of a node, as JSON."""
         self.lay_out(())
 
     def lay_out(self, nodes: Iterable[Node]) -> None:
@@ -64,6 +67,7 @@ class NodeTable:
         self._columns.clear()
         self._labels = {key for node in self.nodes for key in node.labels}
         self._taints = None
+        self.longest_name = max((len(json.encode(node.name)) for node in self.nodes), default=0)
 
     def _set_arrays(self, allocatable: NDArray[np.int64]) -> None:
         self.allocatable = allocatable

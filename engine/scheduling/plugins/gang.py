@@ -26,7 +26,8 @@ class Gang(Plugin):
             invalid = _invalid_part(job)
             if invalid is not None:
                 return invalid
-        return Invalid("NotEnoughPods", "") if job.count(*_VALID) < job.min_member else None
+        valid = job.ready + job.count("Pending", "Pipelined")
+        return Invalid("NotEnoughPods", "") if valid < job.min_member else None
 
     def alike(self, job: Job) -> bool:
         """Jobs without pods are alike but for those that need none."""
@@ -46,13 +47,10 @@ class Gang(Plugin):
 
     def job_pipelined(self, job: Job) -> Vote:
         """Permit a job to keep its promised places if with them it would be ready."""
-        waiting = job.with_status("Pipelined").values()
-        if job.ready + len(waiting) + job.waiting_best_effort < job.min_member:
+        if job.ready + job.count("Pipelined") + job.waiting_best_effort < job.min_member:
             return REJECT
         if job.min_member >= job.role_minimum_total:
-            promised: dict[str, int] = {}
-            for task in waiting:
-                promised[task.role] = promised.get(task.role, 0) + 1
+            promised = _promised(job)
             for role, minimum in job.role_minimum.items():
                 if _occupied(job, role) + promised.get(role, 0) < minimum:
                     return REJECT
@@ -74,17 +72,14 @@ class Gang(Plugin):
 
 def _invalid_part(job: Job) -> Invalid | None:
     """Return which role or sub-group of a job has too few pods."""
-    valid = [task for status in _VALID for task in job.with_status(status).values()]
     if job.min_member >= job.role_minimum_total:
-        by_role: dict[str, int] = {}
-        for task in valid:
-            by_role[task.role] = by_role.get(task.role, 0) + 1
+        promised = _promised(job)
         for role, minimum in job.role_minimum.items():
-            if by_role.get(role, 0) < minimum:
+            if job.role_ready.get(role, 0) + job.role_pending.get(role, 0) + promised.get(role, 0) < minimum:
                 return Invalid("NotEnoughPodsOfTask", role)
     if job.sub_groups is not None:
         groups = SubGroups(job.sub_groups.policies)
-        for task in valid:
+        for task in [task for status in _VALID for task in job.with_status(status).values()]:
             groups.count(task.role, task.index, task.pod_class.labels, 0, 1)
         if lacking := groups.lacking():
             return Invalid("NotEnoughSubGroups", lacking)
@@ -98,6 +93,14 @@ def is_ready(job: Job) -> bool:
     if job.min_member < job.role_minimum_total:
         return True
     return all(_occupied(job, role) >= minimum for role, minimum in job.role_minimum.items())
+
+
+def _promised(job: Job) -> dict[str, int]:
+    """Return how many tasks of each role are promised a place."""
+    promised: dict[str, int] = {}
+    for task in job.with_status("Pipelined").values():
+        promised[task.role] = promised.get(task.role, 0) + 1
+    return promised
 
 
 def _occupied(job: Job, role: str) -> int:

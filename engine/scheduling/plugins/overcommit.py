@@ -8,7 +8,7 @@ from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import Arguments, PluginOption
 from engine.scheduling.model.amounts import PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
-from engine.scheduling.plugins.admission import Asked, asked, claimed
+from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
@@ -32,7 +32,7 @@ class Overcommit(Plugin):
         self._factors = {name: _factor(option.arguments, f"{_ARGUMENT}.{name}") for name in named}
 
     def open(self, session: Session) -> None:
-        """Sum up what is free and what is claimed when it is first needed."""
+        """Look at what is free and what is claimed when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
 
@@ -45,10 +45,7 @@ class Overcommit(Plugin):
                 name: amount * self._factors.get(name, self._factor) for name, amount in self.session.total.items() if name != PODS
             }
             limit = {name: amount - used.get(name, 0) for name, amount in whole.items()}
-            inqueue: Amounts = {}
-            for job in self.session.lines.others.values():
-                add(inqueue, claimed(job).items())
-            self._sums = (inqueue, limit, whole)
+            self._sums = (dict(self.session.claims.claimed()), limit, whole)
         return self._sums
 
     def alike(self, job: Job) -> Asked | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import ClassVar, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,18 @@ class Predicates(Plugin):
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
         self._on = {name for name in _SWITCHES if option.arguments.truth(f"predicate.{name}Enable", default=True)}
+        self._judged: WeakKeyDictionary[PodClass, tuple[int, list[Verdict]]] = WeakKeyDictionary()
+        """Class → layout of the table, and what nodes alone make of it."""
 
-    def predicate(self, pod_class: PodClass) -> Iterator[Verdict]:
+    def predicate(self, pod_class: PodClass) -> list[Verdict]:
         """Judge cordons, selectors, node affinity and taints: nothing that evicting pods could change."""
+        layout = self.session.cluster.table.layout
+        judged = self._judged.get(pod_class)
+        if judged is None or judged[0] != layout:
+            judged = self._judged[pod_class] = (layout, list(self._judge(pod_class)))
+        return judged[1]
+
+    def _judge(self, pod_class: PodClass) -> Iterator[Verdict]:
         table, shape = self.session.cluster.table, pod_class.shape
         if not tolerated(_CORDON, shape.tolerations):
             yield Verdict("NodeUnschedulable", ~table.unschedulable(), resolvable=False)

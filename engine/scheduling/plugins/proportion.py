@@ -8,6 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from engine.scheduling.answers import QueueShare
+from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, missing, subtract, within
 from engine.scheduling.model.entities import Task
 from engine.scheduling.model.queues import Queue
@@ -39,17 +40,28 @@ class Proportion(LimitsQueues):
     NAME: ClassVar[str] = "proportion"
     COUNTS_VICTIMS_BY = "queue"
 
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        self._basis: object = None
+        """From what the portions were made."""
+
     def open(self, session: Session) -> None:
-        """Share the cluster out anew."""
+        """Share the cluster out anew, unless all is as it was in the session before."""
         super().open(session)
         cluster = session.cluster
+        asking = [
+            (name, queue, dict(queue.requested)) for name, queue in sorted(cluster.queues.items()) if name in cluster.jobs_of_queue
+        ]
+        basis = (session.total, [*cluster.queues.values()], asking)
+        if basis == self._basis:
+            return
+        self._basis = basis
         guaranteed: Amounts = {}
         for queue in cluster.queues.values():
             add(guaranteed, queue.guarantee.items())
         self._portions = {
             name: Portion(queue, real_capability(queue.capability, session.total, guaranteed, queue.guarantee))
-            for name, queue in sorted(cluster.queues.items())
-            if name in cluster.jobs_of_queue
+            for name, queue, _ in asking
         }
         share_out(session.total, list(self._portions.values()))
         for portion in self._portions.values():

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from math import inf
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, missing, subtract, within
-from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.admission import Asked, asked, claimed, elastic
+from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Claims", "LimitsQueues", "real_capability", "without_places"]
+__all__ = ["LimitsQueues", "real_capability", "without_places"]
 
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
@@ -33,40 +32,13 @@ def without_places(amounts: Amounts, capability: Amounts) -> Amounts:
     return {name: amount for name, amount in amounts.items() if name != PODS or PODS in capability}
 
 
-class Claims:
-    """By queue, and those above it: what is held and claimed, less what is held beyond minima."""
-
-    def __init__(self, cluster: Cluster, jobs: Iterable[Job]) -> None:
-        """Sum up what jobs claim: all but those that have neither pods nor been let in, which claim nothing."""
-        own: dict[str, Amounts] = {}
-        for job in jobs:
-            extra = own.setdefault(job.queue, {})
-            add(extra, claimed(job).items())
-            subtract(extra, elastic(job).items())
-        self._extra: dict[str, Amounts] = {}
-        for name, extra in own.items():
-            for queue in cluster.path_of(name):
-                add(self._extra.setdefault(queue.name, {}), extra.items())
-
-    def of(self, queue: Queue) -> Amounts:
-        """Return what counts against a queue's limit when another job asks to be let in."""
-        found = dict(queue.allocated)
-        add(found, self._extra.get(queue.name, {}).items())
-        return found
-
-    def let_in(self, job: Job, resources: Amounts) -> None:
-        """Count what a job has been let in for."""
-        for queue in job.path:
-            add(self._extra.setdefault(queue.name, {}), resources.items())
-
-
 class LimitsQueues(Plugin, ABC):
     """Base of plugins that limit what queues hold."""
 
     def open(self, session: Session) -> None:
         """Forget what was claimed in the session before."""
         super().open(session)
-        self._claims: Claims | None = None
+        self._extra: dict[str, Amounts] | None = None
 
     @abstractmethod
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
@@ -85,7 +57,8 @@ class LimitsQueues(Plugin, ABC):
         if job.min_resources is None:
             return PERMIT
         for limited, limit in self.limits(queue):
-            claims = self._claimed().of(limited)
+            claims = dict(limited.allocated)
+            add(claims, self._claimed().get(limited.name, {}).items())
             if not within(claims, job.min_resources.items(), limit):
                 lacking = missing(claims, job.min_resources.items(), limit)
                 self.session.explain(job, "QueueLimit", self.NAME, limited.name, lacking)
@@ -95,9 +68,14 @@ class LimitsQueues(Plugin, ABC):
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""
         if job.min_resources is not None:
-            self._claimed().let_in(job, job.min_resources)
+            for queue in job.path:
+                add(self._claimed().setdefault(queue.name, {}), job.min_resources.items())
 
-    def _claimed(self) -> Claims:
-        if self._claims is None:
-            self._claims = Claims(self.session.cluster, self.session.lines.others.values())
-        return self._claims
+    def _claimed(self) -> dict[str, Amounts]:
+        """Return by queue what jobs in it and below it claim, less what they hold beyond their minima."""
+        if self._extra is None:
+            self._extra = {}
+            for name, extra in self.session.claims.extra().items():
+                for queue in self.session.cluster.path_of(name):
+                    add(self._extra.setdefault(queue.name, {}), extra.items())
+        return self._extra
