@@ -47,6 +47,10 @@ class _Queue:
     """Heap: at how many shifts the place of a job may be worth a record, and the job."""
     check: dict[str, int] = field(default_factory=dict)
     """The same by job; what differs from it is outdated."""
+    seen: object = None
+    """What the last round has found, if nobody was told anything: what is equal to it is told nobody before `again`."""
+    again: Micros | None = None
+    """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
 
     def look_at(self, job: str, shifts: int) -> None:
         """Have a job looked at after so many more shifts, or before."""
@@ -93,8 +97,15 @@ class Explainer:
         queues, self._queues = self._queues, {}
         for name, waiting in sorted(outcome.waiting.items()):
             queue = self._queues[name] = queues.get(name) or _Queue()
-            queue.shifts += self._lines.shifts.get(name, 0)
-            found |= self._in_queue(name, queue, waiting, outcome, now)
+            shifts, seen = self._lines.shifts.get(name, 0), _seen(waiting, outcome)
+            if shifts or seen != queue.seen or (queue.again is not None and queue.again <= now):
+                queue.shifts += shifts
+                queue.again = None
+                told = dict(self._in_queue(name, queue, waiting, outcome, now))
+                queue.seen = None if told else seen
+                found |= told
+            if queue.again is not None:
+                self.again = queue.again if self.again is None else min(self.again, queue.again)
         self._lines.shifts.clear()
         return found
 
@@ -125,7 +136,7 @@ class Explainer:
             member = self._lines.member(job.key)
             said = explanation(outcome.explained[job.key], name) if member is None else _part(parts[member[1]], job)
             place = places.get(key) or waiting.place(key)
-            told = self._tells(job.key, said, place, now)
+            told = self._tells(queue, job.key, said, place, now)
             if told:
                 found.append((job.key, replace(said, place=place, waiting=every, ahead=waiting.ahead(key, _AHEAD))))
             if member is not None:
@@ -134,16 +145,16 @@ class Explainer:
         ahead = waiting.last(_AHEAD) if waiting.held else []
         for place, job in enumerate(waiting.held, every - len(waiting.held) + 1):
             said = explanation(outcome.explained[job.key], name)
-            if self._tells(job.key, said, place, now):
+            if self._tells(queue, job.key, said, place, now):
                 found.append((job.key, replace(said, place=place, waiting=every, ahead=ahead[-_AHEAD:])))
             ahead = [*ahead, job.key]
         return found
 
-    def _tells(self, job: str, said: JobExplained, place: int, now: Micros) -> bool:
+    def _tells(self, queue: _Queue, job: str, said: JobExplained, place: int, now: Micros) -> bool:
         """Return whether a job is told its reason now; if it is to be told later, note when."""
         due = due_at(said, place, self._head(job))
         if due is not None and due > now:
-            self.again = due if self.again is None else min(self.again, due)
+            queue.again = due if queue.again is None else min(queue.again, due)
         return due is not None and due <= now
 
     def silent(self, outcome: Outcome, explained: Collection[str]) -> list[str]:
@@ -164,6 +175,12 @@ class Explainer:
     def _is_refused(self, job: str, outcome: Outcome) -> bool:
         member = self._lines.member(job)
         return member is not None and member[1] in outcome.refused
+
+
+def _seen(waiting: Waiting, outcome: Outcome) -> object:
+    """Return who waits in a queue and why, to be compared, but for who came to a kind or left it."""
+    reasons = [outcome.explained[job.key] for job in (*(job for _, job in waiting.own), *waiting.held)]
+    return waiting.own, waiting.held, waiting.kinds, reasons, [outcome.refused[kind] for _, kind in waiting.kinds]
 
 
 def _changed(queue: _Queue, kind: Kind, parts: _Parts, *, moved: bool) -> Iterable[Job]:

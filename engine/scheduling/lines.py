@@ -71,6 +71,10 @@ class Lines:
         self._place: dict[str, tuple[Job, Hashable, Kind]] = {}
         self.others: dict[str, Job] = {}
         """Jobs that have pods, have been let in, are held or have no queue, by key."""
+        self.asking: set[str] = set()
+        """Those of them that waited to be let in when lines were brought up to date, and …"""
+        self.pending: set[str] = set()
+        """… those that had pods without a place; held ones are in neither."""
         self.left: set[str] = set()
         """Jobs that left a kind since reasons were last looked at; cleared by who looks."""
         self.shifts: dict[str, int] = {}
@@ -97,6 +101,7 @@ class Lines:
             changed = list(self._cluster.jobs.values())
             self.left.update(self._place)
             self._kinds, self._place, self.others = {}, {}, {}
+            self.asking, self.pending = set(), set()
         self._next = -1  # whoever fails begins anew
         for job in changed:
             self._file(job.key, alike)
@@ -104,6 +109,8 @@ class Lines:
 
     def _file(self, key: str, alike: Callable[[Job], Hashable]) -> None:
         job, found = self._cluster.jobs.get(key), self._place.get(key)
+        self.asking.discard(key)
+        self.pending.discard(key)
         if job is not None and job.path and not (job.held or job.tasks) and job.phase in {"", "Pending"}:
             name = alike(job)
             if found is not None and found[0] is job and found[1] == name:
@@ -121,8 +128,13 @@ class Lines:
         self._leave(key)
         if job is None:
             self.others.pop(key, None)
-        else:
-            self.others[key] = job
+            return
+        self.others[key] = job
+        if not job.held:
+            if job.phase in {"", "Pending"}:
+                self.asking.add(key)
+            if job.count("Pending", "Pipelined"):
+                self.pending.add(key)
 
     def take_out(self, job: Job) -> None:
         """Take out a job that is let in."""

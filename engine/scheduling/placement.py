@@ -31,13 +31,15 @@ _KEPT: Final = 1_000
 class Candidates:
     """All nodes for one class of pods (in one namespace, where that matters)."""
 
-    __slots__ = ("allowed", "clock", "later", "layout", "made_for", "now", "refusals", "score", "verdicts")
+    __slots__ = ("allowed", "clock", "full", "later", "layout", "made_for", "now", "refusals", "score", "verdicts")
 
     def __init__(self, table: NodeTable) -> None:
         width = len(table.nodes)
         self.layout = table.layout
         self.clock = -1
         """When the resources of nodes were last looked at (`NodeTable.clock`)."""
+        self.full = -1
+        """By `clock`: no node has room, nor will have."""
         self.made_for: object = None
         """Stands for the session in which the masks were made; it does not hold the session itself, which holds the class."""
         self.refusals: tuple[int, dict[str, int], dict[str, float]] = (-1, {}, {})
@@ -93,7 +95,7 @@ class Placement:
             return
         allowed = _all(verdicts, len(self._table.nodes))
         if not np.array_equal(allowed, found.allowed):
-            found.clock, found.refusals = -1, (-1, {}, {})
+            found.clock, found.full, found.refusals = -1, -2, (-1, {}, {})
         found.verdicts, found.allowed = verdicts, allowed
 
     def _look(self, found: Candidates, pod_class: PodClass) -> None:
@@ -130,6 +132,8 @@ class Placement:
         Volcano: nodes with room now go before those that only will have it; ties go to the first by name.
         """
         found = self.candidates(task)
+        if found.full == found.clock:
+            return None
         now, later = found.now, found.later
         extra = self._extra(task, now, later)
         if extra is not None:
@@ -140,6 +144,8 @@ class Placement:
             row = int(scores.argmax())
             if scores[row] > _NOWHERE:
                 return self._table.nodes[row], at_once
+        if extra is None:
+            found.full = found.clock
         return None
 
     def _extra(self, task: Task, now: Scores, later: Scores) -> Scores | None:

@@ -170,9 +170,9 @@ class Session:
 
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
-        for job in self.lines.others.values():
-            tasks = job.by_status
-            if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
+        for name in sorted(self.lines.pending):
+            job = self.lines.others[name]
+            if job.held or job.phase in {"", "Pending"} or not job.count("Pending", "Pipelined"):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None and self.is_too_large(job):

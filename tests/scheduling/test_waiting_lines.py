@@ -105,9 +105,10 @@ def test_what_is_kept_changes_no_record(name, seed):
         (Kind, "remove", lambda kind, job: kind._members.pop()),
         (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
         (Claims, "_take", lambda claims, job: job.key in claims._of or TAKE(claims, job)),
+        (explainer, "_seen", lambda waiting, outcome: len(waiting)),
         (explainer, "_moved", lambda queue, own, ranks: {kind for kind in ranks if ranks[kind] != queue.ranks.get(kind)}),
     ],
-    ids=["places", "members", "kinds", "claims", "overtaken"],
+    ids=["places", "members", "kinds", "claims", "nothing new", "overtaken"],
 )
 def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug):
     configured = CONFIGURATIONS["fairshare" if name == "_moved" else "default"]

@@ -28,7 +28,8 @@ def enqueue(session: Session, placement: Placement) -> None:
     del placement
     session.begin("enqueue")
     waiting: dict[str, list[_Next]] = {}
-    for job in session.lines.others.values():
+    for name in sorted(session.lines.asking):
+        job = session.lines.others[name]
         if job.phase in {"", "Pending"} and not job.held:
             if job.path:
                 waiting.setdefault(job.queue, []).append((session.job_key(job), job, None))
