@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from engine.events.bounds import FAULTS, NAME_CHARACTERS
 from engine.events.currencies import CURRENCIES
+from engine.events.decimals import EXACT
 from engine.events.times import SECOND, Micros, StatedMicros, format_time, parse_time
 
 __all__ = [
@@ -46,6 +47,16 @@ _FACTOR_DIGITS: Final = 12
 _MULTIPLIERS: Final = 16
 _VERSIONS: Final = 500
 _RATES: Final = 2_000
+_LONGEST: Final = 3_653 * 86_400 * SECOND
+"""Of the times of a version: a stretch of use that is longer could not be stored."""
+_OF_THE_MACHINE: Final = ("localtime", "posixrules", "posix/", "right/")
+"""Names, or beginnings of names, of zones that differ from machine to machine."""
+
+
+def _has_more_than(digits: int, number: Decimal) -> bool:
+    exponent = number.normalize(EXACT).as_tuple().exponent
+    assert isinstance(exponent, int)  # noqa: S101 - it is finite
+    return len(number.as_tuple().digits) > digits or abs(exponent) > digits
 
 
 def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
@@ -60,9 +71,7 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
             raise ValueError(f"{value!r} is no decimal number") from None
         if not number.is_finite() or number < 0:
             raise ValueError(f"{value} must not be below zero")
-        exponent = number.normalize().as_tuple().exponent
-        assert isinstance(exponent, int)  # noqa: S101 - it is finite
-        if len(number.as_tuple().digits) > digits or abs(exponent) > digits:
+        if abs(number.adjusted()) > 2 * _DIGITS or _has_more_than(digits, number):
             raise ValueError(f"{value} has more than {digits} digits")
         return number
 
@@ -85,6 +94,8 @@ def _moment(value: object) -> int:
 def _seconds(value: object) -> int:
     """Return seconds as whole microseconds."""
     number = _NUMBER(value) * SECOND
+    if number > _LONGEST:
+        raise ValueError(f"{value} s are more than ten years")
     if number != int(number):
         raise ValueError(f"{value} has parts of a microsecond")
     return int(number)
@@ -187,16 +198,19 @@ class PriceBook(Specification):
     """ISO 4217."""
     time_zone: str = "UTC"
     """Time zone of the invoiced calendar months; nothing else depends on it."""
-    versions: tuple[PriceVersion, ...] = Field(min_length=1, max_length=_VERSIONS, strict=False)
+    versions: tuple[PriceVersion, ...] = Field(max_length=_VERSIONS, strict=False)
+    """At least one."""
 
     @model_validator(mode="after")
     def _sound(self) -> PriceBook:
         if self.currency not in CURRENCIES:
             raise ValueError(f"currency: {self.currency[:20]!r} is no code of ISO 4217")
         try:
-            ZoneInfo(self.time_zone)
+            ZoneInfo("" if self.time_zone.startswith(_OF_THE_MACHINE) else self.time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError(f"time_zone: {self.time_zone[:100]!r} is no name of the IANA database") from None
+        if not self.versions:  # pydantic's own check counts those without a fault, and tells of a fault that is none
+            raise ValueError("versions: write at least one")
         names = [version.version for version in self.versions]
         for name in names:
             if names.count(name) > 1:

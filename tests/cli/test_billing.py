@@ -272,10 +272,17 @@ BAD = [
         "versions: 'zero' and 'first' overlap at 2023-01-01T00:00:00.000000Z",
     ),
     ("{queue: BE, factor", "{queue: BE, tenant: t, factor", "exactly one of queue, tenant, priority_class, preemptible"),
+    ('"0.0005"', '"1e999999999"', "spec.versions[0].prices.gpu_seconds.*: 1e999999999 has more than 30 digits"),
+    (
+        "    - version: first\n",
+        '    - version: first\n      minimum_seconds: "99e9"\n',
+        "spec.versions[0].minimum_seconds: 99e9 s are more than ten years",
+    ),
+    ("  currency: EUR\n", "  currency: EUR\n  time_zone: localtime\n", "time_zone: 'localtime' is no name of the IANA database"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "told"), BAD, ids=[new[:20].strip() or "missing" for _, new, _ in BAD])
+@pytest.mark.parametrize(("old", "new", "told"), BAD, ids=[told.rpartition(": ")[2][:40] or told for *_, told in BAD])
 def test_a_price_book_that_is_wrong_is_refused_with_its_path(lahar, old, new, told):
     assert old in BOOK
     Path("prices.yaml").write_text(BOOK.replace(old, new))
@@ -283,6 +290,7 @@ def test_a_price_book_that_is_wrong_is_refused_with_its_path(lahar, old, new, to
         done = lahar(*command, "prices.yaml", code=2)
         assert told in done.err
         assert "prices.yaml" in done.err
+        assert done.err.count("spec") == 1, done.err  # nothing is told that follows from the fault
     assert not Path("lahar.db").exists()
 
 
