@@ -11,9 +11,11 @@ import pytest
 from notice_actions import ALONE, COMPETING, actions, first, take
 from notice_search import search
 from notice_steps import Live
+from test_planted_notice_bugs import two_notices
 
+from engine.events.decisions import DecisionRefused
 from engine.lifecycle.pods import evict
-from engine.scheduling import persist
+from engine.scheduling import absorb, persist
 from engine.scheduling.actions import give_notice
 from engine.scheduling.job_records import Head
 from engine.scheduling.model.entities import Job
@@ -112,6 +114,19 @@ def test_it_finds_a_reservation_that_ends_before_nodes_have_taken_the_pods(monke
 def test_it_finds_a_notice_that_does_not_follow_its_jobs(monkeypatch):
     monkeypatch.setattr(Head, "left_notice", property(lambda _: False))
     assert search(happen=1, late=0).fault
+
+
+def test_it_finds_a_job_in_two_notices(monkeypatch):
+    two_notices(monkeypatch.setattr)
+    found = search(happen=0, late=0, privileged={"urgent": 1, "rush": 1}, notices=2)
+    assert found.fault == "a job is in two open notices"
+
+
+def test_it_finds_a_refusal_that_is_not_heard(monkeypatch):
+    monkeypatch.setitem(absorb._JOB, DecisionRefused, lambda *_: None)
+    found = search(happen=1, late=0)
+    assert "no round will look at it" in found.fault
+    assert "refuse a decision" in found.way
 
 
 def test_it_finds_victims_stopped_without_having_been_told(monkeypatch):
