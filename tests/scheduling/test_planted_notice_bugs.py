@@ -8,23 +8,28 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from deployment import task, vcjob
 from log_checker import faults_of
+from notice_world import CONFIGURATION
 from stage_stories import told
 from test_notice_protocol import DELAY, made, submit, urgent
 from test_stage_laws import make
 
 from engine.events.decisions import DecidedNoticeEnded
-from engine.events.preemptions import NoticeOpened, ReservationEnded
+from engine.events.preemptions import NoticeExecuted, NoticeOpened, NoticeWithdrawn, ReservationEnded
+from engine.events.times import SECOND
 from engine.lifecycle.pods import evict
 from engine.scheduling.actions import give_notice
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.notices import Notice
 from engine.scheduling.notices import evolve, following
 from engine.scheduling.notices.following import _Part
 from engine.scheduling.outcome import NoticeReview
 from statemachines.notice import next_state
 
 SEEDS = range(60)
+EVOLVE = import_module("engine.scheduling.evolve")
 PREEMPT = import_module("engine.scheduling.actions.preempt")
 LIFECYCLE = import_module("engine.lifecycle.decisions")
 PODS = import_module("engine.lifecycle.pods")
@@ -42,6 +47,32 @@ def two_notices(patch: Patch) -> None:
 
     patch(give_notice, "_review", lambda *_: None)
     patch(give_notice._Search, "__init__", everybody)
+
+
+def without_end(patch: Patch) -> None:
+    """A notice that is withdrawn stays open by the state."""
+    right = EVOLVE.evolve_notice
+    patch(EVOLVE, "evolve_notice", lambda state, event: None if isinstance(event.data, NoticeWithdrawn) else right(state, event))
+
+
+def unanswered(patch: Patch) -> None:
+    """Silence counts as an acknowledgement."""
+    patch(_Part, "_answer", lambda part, _, answer: part.cause if answer == "acknowledged" else None)
+
+
+def one_too_few(patch: Patch) -> None:
+    """The record of an execution lacks a victim."""
+    patch(following, "NoticeExecuted", lambda change, victims, reserved: NoticeExecuted(change, victims[1:], reserved))
+
+
+def before_the_deadline(patch: Patch) -> None:
+    """The deadline is kept two seconds too early."""
+    patch(evolve, "Notice", lambda ident, job, victims, queue, due: Notice(ident, job, victims, queue, due - 2 * SECOND))
+
+
+def after_the_deadline(patch: Patch) -> None:
+    """No deadline ends a notice."""
+    patch(following, "next_state", lambda change, facts: "Open" if change == "DeadlinePassed" else next_state(change, facts))
 
 
 def too_early(patch: Patch) -> None:
@@ -138,7 +169,12 @@ def wrong_reason(patch: Patch) -> None:
     ("bug", "said"),
     [
         (two_notices, "is in two open notices"),
-        (too_early, "has not acknowledged"),
+        (without_end, "which is not open"),
+        (unanswered, "has not acknowledged c1/"),
+        (one_too_few, ", and names ["),
+        (before_the_deadline, "is executed before its deadline"),
+        (after_the_deadline, "outlives its time"),
+        (too_early, "before its deadline, and has not acknowledged"),
         (everywhere, "is opened in a queue with preemption"),
         (at_once, "is preempted at once in a queue with preemption"),
         (stopped_all_the_same, "which was not executed for it"),
@@ -171,3 +207,21 @@ def test_a_victim_that_was_not_told_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     deployment.wait(DELAY + 2)
     (notice,) = deployment.events(NoticeOpened)
     assert faults_of(deployment.log) == [f"low is stopped by {notice.subject} without having been told"]
+
+
+def test_a_victim_of_another_queue_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of all queues are given notice. In stories a queue is seldom let have what others hold."""
+
+    def everywhere(search: Any, session: Any, placement: Any) -> None:
+        right(search, session, placement)
+        everybody = [job for jobs in search._running.values() for job in jobs]
+        search._running = dict.fromkeys(session.cluster.queues, everybody)
+
+    right = give_notice._Search.__init__
+    monkeypatch.setattr(give_notice._Search, "__init__", everywhere)
+    deployment = made(nodes=1, configuration=CONFIGURATION)
+    deployment.submit("theirs", vcjob("theirs", task("w", 1, cpu=4)))
+    deployment.settle()
+    deployment.wait(4)
+    urgent(deployment)
+    assert faults_of(deployment.log) == ["theirs is given notice for a job of another queue"]
