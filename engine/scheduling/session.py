@@ -121,6 +121,9 @@ class Session:
                 point: [[partial(_guarded, self, point, function) for function in tier] for tier in found]
                 for point, found in self._points.items()
             }
+        self._job_order, self._queue_order, self._task_order = (
+            [function for tier in self._points[point] for function in tier] for point in ("job_order", "queue_order", "task_order")
+        )
         lines.update(lambda job: (job.key if job.preemption.privileged else "", *[function(job) for function in alike]))
         for tier in tiers:
             for plugin in tier:
@@ -172,7 +175,8 @@ class Session:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
         for name in sorted(self.lines.pending):
             job = self.lines.others[name]
-            if job.held or job.phase in {"", "Pending"} or not job.count("Pending", "Pipelined"):
+            tasks = job.by_status
+            if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None and self.is_too_large(job):
@@ -199,20 +203,17 @@ class Session:
         """Return who takes part in an extension point, by tier; tiers without any are left out."""
         return self._points[point]
 
-    def _key(self, point: str, item: object) -> list[object]:
-        return [function(item) for tier in self._points[point] for function in tier]
-
     def job_key(self, job: Job) -> tuple[object, ...]:
         """Return a job's place: as the plugins say, then the older one (Volcano)."""
-        return (*self._key("job_order", job), job.created, job.key)
+        return (*[function(job) for function in self._job_order], job.created, job.key)
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
         """Return a queue's place: as the plugins say, then the older one (Volcano)."""
-        return (*self._key("queue_order", queue), queue.created, queue.name)
+        return (*[function(queue) for function in self._queue_order], queue.created, queue.name)
 
     def task_key(self, task: Task) -> tuple[object, ...]:
         """Return a task's place: as the plugins say, then by index, then the older one (Volcano)."""
-        return (*self._key("task_order", task), task.index, task.created, task.key)
+        return (*[function(task) for function in self._task_order], task.index, task.created, task.key)
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Return tasks in their order."""
@@ -232,7 +233,7 @@ class Session:
         found.sort(key=self.task_key, reverse=True)
         jobs = {victim.job.key: victim.job for victim in found}
         if len(jobs) > 1:
-            job_keys = {key: self._key("job_order", job) for key, job in jobs.items()}
+            job_keys = {key: [function(job) for function in self._job_order] for key, job in jobs.items()}
             found.sort(key=lambda victim: job_keys[victim.job.key], reverse=True)
         queues = {job.queue: job.path[0] for job in jobs.values()}
         if len(queues) > 1:

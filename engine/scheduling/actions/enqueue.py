@@ -44,26 +44,26 @@ def enqueue(session: Session, placement: Placement) -> None:
     refused: dict[str, list[tuple[tuple[object, ...], Kind]]] = {}
     while queues:
         queue = queues.pop()
-        if not waiting[queue.name]:
-            continue
-        key, job, of = heappop(waiting[queue.name])
-        if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
-            let_in(session, job)
-            session.job_enqueued(job)
-            again = refused.pop(queue.name, [])
-            if of is not None:
-                again.append((key[:-2], of))
-            for order, other in again:
-                if order == key[:-2] and (behind := other[other.before((job.created, job.key)) :][:1]):
-                    created, name, following = behind[0]
-                    heappush(waiting[queue.name], ((*order, created, name), following, other))
-        else:
+        while waiting[queue.name]:
+            key, job, of = heappop(waiting[queue.name])
+            if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
+                let_in(session, job)
+                session.job_enqueued(job)
+                again = refused.pop(queue.name, [])
+                if of is not None:
+                    again.append((key[:-2], of))
+                for order, other in again:
+                    if order == key[:-2] and (behind := other[other.before((job.created, job.key)) :][:1]):
+                        created, name, following = behind[0]
+                        heappush(waiting[queue.name], ((*order, created, name), following, other))
+                queues.push(queue)
+                break
+            # Nothing has changed: the queue is still the first.
             if job.key not in session.outcome.explained:
                 session.explain(job, "Waiting", subject=queue.name)
             if of is not None:
                 session.outcome.refuse(of, job)
                 refused.setdefault(queue.name, []).append((key[:-2], of))
-        queues.push(queue)
 
 
 def let_in(session: Session, job: Job) -> None:

@@ -295,7 +295,7 @@ class Cluster:
                 change(queue.requested, pod_class.items)
 
     def total(self) -> Amounts:
-        """Return what all nodes have together."""
+        """Return what all nodes have together; not to be changed."""
         return self.table.total()
 
     def used(self) -> Amounts:

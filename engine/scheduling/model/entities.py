@@ -208,7 +208,8 @@ class Job:
 
     def count(self, *statuses: Status) -> int:
         """Return how many tasks are in one of these states."""
-        return sum([len(self.by_status.get(status, _NONE)) for status in statuses])
+        by_status = self.by_status
+        return sum([len(by_status[status]) for status in statuses if status in by_status])
 
     @property
     def preemptable(self) -> bool:

@@ -44,6 +44,7 @@ class NodeTable:
         self._columns: dict[str, Column] = {}
         """Label that a node has → column, once somebody has asked."""
         self._taints: tuple[list[tuple[Taint, ...]], NDArray[np.intp]] | None = None
+        self._total: Amounts | None = None
         self.longest_name = 0
         """Bytes of the longest name of a node, as JSON."""
         self.lay_out(())
@@ -66,7 +67,7 @@ class NodeTable:
         self.layout += 1
         self._columns.clear()
         self._labels = {key for node in self.nodes for key in node.labels}
-        self._taints = None
+        self._taints = self._total = None
         self.longest_name = max((len(json.encode(node.name)) for node in self.nodes), default=0)
 
     def _set_arrays(self, allocatable: NDArray[np.int64]) -> None:
@@ -129,9 +130,11 @@ class NodeTable:
         return np.array([node.unschedulable for node in self.nodes], np.bool_)
 
     def total(self) -> Amounts:
-        """Return what all nodes have together."""
-        sums = row_sums(self.allocatable)
-        return {name: sums[row] for name, row in self.resources.items() if sums[row]}
+        """Return what all nodes have together; not to be changed."""
+        if self._total is None:
+            sums = row_sums(self.allocatable)
+            self._total = {name: sums[row] for name, row in self.resources.items() if sums[row]}
+        return self._total
 
 
 def row_sums(amounts: NDArray[np.int64]) -> list[int]:

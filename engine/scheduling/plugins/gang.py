@@ -26,7 +26,7 @@ class Gang(Plugin):
             invalid = _invalid_part(job)
             if invalid is not None:
                 return invalid
-        valid = job.ready + job.count("Pending", "Pipelined")
+        valid = job.ready + len(job.with_status("Pending")) + len(job.with_status("Pipelined"))
         return Invalid("NotEnoughPods", "") if valid < job.min_member else None
 
     def alike(self, job: Job) -> bool:
