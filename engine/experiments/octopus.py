@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from statistics import fmean
 from typing import Final
 
@@ -25,8 +26,6 @@ _FORMAT: Final = "philly-status"
 _HOUR: Final = 3600 * SECOND
 _GPUS: Final = 8
 """Of a node."""
-_IDLE: Final = 5 * SECOND
-"""A GPU counts as free from so long after its pod's end: until then it is on its way to a job that waits."""
 _FIRST: Final = ", first come"
 _FASTER: Final = 3.0
 """Submissions follow each other so many times faster than in the trace."""
@@ -74,29 +73,65 @@ class Load:
         machines = [Machine(f"node-{at:03}", _GPUS, *self.span) for at in range(1, self.nodes + 1)]
         return figures_of(trial.ledger.stays, trial.ledger.jobs.values(), machines, Counter(), {}, self.span)
 
-    def delays(self, trial: Trial, idle_for: Micros = _IDLE) -> list[float]:
+    def delays(self, trial: Trial, *, unclaimed: bool) -> list[float]:
         """Return the seconds to the binding of jobs of the window whose gang fitted free GPUs when it was submitted.
 
-        A job that is not bound by the end of the window counts with its wait so far. No queue has a limit. A GPU is free from
-        `idle_for` after its pod's end.
+        A job that is not bound by the end of the window counts with its wait so far. No queue has a limit.
+
+        Args:
+            trial: the run.
+            unclaimed: only jobs that fit even when those that wait by then have taken what they can of the free GPUs.
         """
         begin, end = self.span
         free = {f"node-{at:03}": _GPUS for at in range(1, self.nodes + 1)}
         changes = [(stay.bound, stay.node, -stay.gpu) for stay in trial.ledger.stays]
-        changes += [(stay.end + idle_for, stay.node, stay.gpu) for stay in trial.ledger.stays if stay.end is not None]
+        changes += [(stay.end, stay.node, stay.gpu) for stay in trial.ledger.stays if stay.end is not None]
         changes.sort(reverse=True)
         bound: dict[str, Micros] = {}
         for stay in trial.ledger.stays:
             bound.setdefault(stay.job, stay.bound)
-        found = []
+        found, waiting = [], list[PlannedJob]()
         for job in self.jobs:
             while changes and changes[-1][0] <= job.submit:
                 _, name, change = changes.pop()
                 free[name] += change
-            size = job.row.pods[0].gpu  # the pods of a job are alike in this trace
-            if begin <= job.submit < end and sum(max(idle, 0) // size for idle in free.values()) >= len(job.row.pods):
+            waiting = [other for other in waiting if bound.get(other.id, end) > job.submit]
+            if begin <= job.submit < end and _fits(job, free, waiting if unclaimed else ()):
                 found.append((bound.get(job.id, end) - job.submit) / SECOND)
+            waiting.append(job)
         return found
+
+
+def _fits(job: PlannedJob, free: Mapping[str, int], others: Iterable[PlannedJob]) -> bool:
+    """Return whether a gang fits free GPUs, by node, when others have taken what they can of them, in their order."""
+    left, hopeless = dict(free), set[tuple[int, int]]()
+    for other in others:
+        size, pods = shape = _shape(other)
+        places = [] if shape in hopeless else _places(shape, left)
+        if len(places) < pods:
+            hopeless.add(shape)
+            continue
+        for name in places:
+            left[name] -= size
+        if len(_places(_shape(job), left)) < len(job.row.pods):
+            return False
+    return len(_places(_shape(job), left)) == len(job.row.pods)
+
+
+def _shape(job: PlannedJob) -> tuple[int, int]:
+    """Return GPUs of a pod, and pods: those of a job are alike in this trace."""
+    return job.row.pods[0].gpu, len(job.row.pods)
+
+
+def _places(shape: tuple[int, int], free: Mapping[str, int]) -> list[str]:
+    """Return a node for each pod of a gang, the fullest nodes first; fewer if they do not fit."""
+    size, pods = shape
+    found: list[str] = []
+    for name, idle in sorted(free.items(), key=itemgetter(1)):
+        if len(found) >= pods:
+            break
+        found += [name] * (idle // size)
+    return found[:pods]
 
 
 FULL: Final = Load(138)
@@ -112,12 +147,12 @@ def rows(load: Load = FULL) -> Iterator[Row]:
     yield _share("utilisation", _FIRST, "-", less, less < use)
     yield _share("imbalance", "", "below 20 %", figures.mean_imbalance, figures.mean_imbalance <= 0.2)
     yield _share("imbalance", _FIRST, "-", blocked.mean_imbalance, blocked.mean_imbalance > 0.2)
-    delays, later = load.delays(ours), load.delays(theirs)
-    yield _delay("GPUs free for 5 s", "", "10 s", delays, fmean(delays) <= 10)
-    yield _delay("GPUs free for 5 s", _FIRST, "60 s", later, fmean(later) > 10)
-    delays, later = load.delays(ours, 0), load.delays(theirs, 0)
+    delays, later = load.delays(ours, unclaimed=False), load.delays(theirs, unclaimed=False)
     yield _delay("free GPUs", "", "-", delays, fmean(delays) < fmean(later))
     yield _delay("free GPUs", _FIRST, "-", later, fmean(later) > fmean(delays))
+    delays, later = load.delays(ours, unclaimed=True), load.delays(theirs, unclaimed=True)
+    yield _delay("unclaimed GPUs", "", "10 s", delays, fmean(delays) <= 10)
+    yield _delay("unclaimed GPUs", _FIRST, "60 s", later, fmean(later) > 10)
 
 
 def _share(what: str, told: str, seed: str, share: float, ok: bool) -> Row:
