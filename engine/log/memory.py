@@ -58,7 +58,9 @@ class MemoryLog:
         self._written = 0
         self._shards: dict[ShardId, _Shard] = {}
         self._cursors: dict[str, dict[Partition, int]] = {}
-        self._changed = threading.Condition(threading.RLock())
+        # Held without the condition, whose methods for that are in Python.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._seen = threading.local()
 
     def partitions(self, topic: Topic) -> int:
@@ -73,21 +75,21 @@ class MemoryLog:
         """
         self._must_fit(messages)
         count, now = self._counts[topic], self._clock()
-        with self._changed:
+        with self._lock:
             for message in messages:
                 self._write(Partition(topic, partition_of(message.key, count)), capped(message, now), size=size_of(message))
             self._changed.notify_all()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
         """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
-        with self._changed:
+        with self._lock:
             found = self._records[partition][start : start + limit]
         sizes = list(accumulate(record.size or size_of(record.message) for record in found))
         return found[: bisect_left(sizes, READ_BYTES) + 1]
 
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last record."""
-        with self._changed:
+        with self._lock:
             return len(self._records[partition])
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
@@ -96,7 +98,7 @@ class MemoryLog:
         Raises:
             LayoutError: the shard was run before with other inputs.
         """
-        with self._changed:
+        with self._lock:
             held = self._shards.setdefault(shard, _Shard(tuple(inputs)))
             held.inputs, held.position = tuple(inputs), resume(shard, held.inputs, inputs, held.position)
             held.epoch += 1
@@ -104,23 +106,23 @@ class MemoryLog:
 
     def look(self, shard: ShardId) -> ShardView | None:
         """Return how a shard stands, without taking it over; `None` if it was never opened."""
-        with self._changed:
+        with self._lock:
             held = self._shards.get(shard)
             return None if held is None else ShardView(held.position, list(held.snapshot.items()))
 
     def cursor(self, name: str) -> dict[Partition, int]:
         """Return a consumer's position: partition → next offset."""
-        with self._changed:
+        with self._lock:
             return dict(self._cursors.get(name, {}))
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
         """Store a consumer's next offsets in some partitions."""
-        with self._changed:
+        with self._lock:
             self._cursors.setdefault(name, {}).update(positions)
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
         """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest."""
-        with self._changed:
+        with self._lock:
             seen = getattr(self._seen, "written", 0)
             self._changed.wait_for(lambda: self._written != seen, timeout)
             self._seen.written = self._written
@@ -134,7 +136,7 @@ class MemoryLog:
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
     ) -> Iterator[Record]:
         """Yield the records of some topics in commit order, up to what is committed when the iteration begins."""
-        with self._changed:
+        with self._lock:
             ends = {partition: len(found) for partition, found in self._records.items() if partition.topic in topics}
         runs = [
             islice(zip(self._positions[partition], self._records[partition], strict=False), (start or {}).get(partition, 0), end)
@@ -187,7 +189,7 @@ class MemoryShard:
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
         """Yield every snapshot record of the shard as of `position`."""
-        with self._log._changed:  # noqa: SLF001  the two classes are one thing
+        with self._log._lock:  # noqa: SLF001  the two classes are one thing
             return iter(list(self._held.snapshot.items()))
 
     def commit(self, commit: Commit) -> Position:
@@ -198,7 +200,7 @@ class MemoryShard:
             RecordTooLargeError: an output is larger than the log takes; nothing was written.
         """
         log, held = self._log, self._held
-        with log._changed:  # noqa: SLF001  the two classes are one thing
+        with log._lock:  # noqa: SLF001  the two classes are one thing
             if self._closed:
                 raise LogError(f"shard {self._shard} was given back; open it again")
             if held.epoch != self._epoch:
