@@ -25,6 +25,7 @@ from engine.events import Event
 from engine.events.outcomes import Fault
 from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding
+from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation
 from engine.history.budgets import BudgetStanding
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.letters import Letter
@@ -40,6 +41,7 @@ from engine.simulation import SimulationError
 from engine.simulation.comparison import Comparison, Figure
 
 __all__ = [
+    "AdjustmentExplanation",
     "AmbiguousError",
     "AppliedObject",
     "Bills",
@@ -72,6 +74,7 @@ __all__ = [
     "QueueStanding",
     "QuotaStanding",
     "Record",
+    "RecordExplanation",
     "Scheduling",
     "SimulationError",
     "Taken",

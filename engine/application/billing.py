@@ -12,15 +12,17 @@ from engine.application.questions import Questions
 from engine.billing.book import Book, applied
 from engine.billing.calendar import Month, month_named
 from engine.billing.invoice import Invoice, invoices
-from engine.billing.records import Record
+from engine.billing.records import Record, records_of
 from engine.events import Data, Event, encode
-from engine.events.attempts import AttemptChanged, AttemptStarted
-from engine.events.billing import PeriodClosed
+from engine.events.billing import PeriodClosed, UsageRecorded
 from engine.events.ids import digest
+from engine.events.prices import PriceVersion
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, check_billing, quote
+from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, events_behind, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
-from engine.history.reading import cluster_facts, events_of
+from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.reading import cluster_facts
 from engine.log.port import SearchableLog
 from engine.projection.usage_tables import RunFilter, UsageTables
 
@@ -70,25 +72,50 @@ class Bills:
 
     def events(self, record: Record) -> list[Event[Data]]:
         """Return the job events behind a record: what its pod requested, then what starts and ends its slice."""
-        run, requested, bounds = record.run, None, []
-        for event in events_of(self._source, record.job):
-            data = event.data
-            if (
-                isinstance(data, AttemptStarted | AttemptChanged)
-                and (data.task, data.index, data.attempt) == (run.task, run.index, run.attempt)
-                and data.requests is not None
-                and (requested is None or event.time <= record.start)
-            ):
-                requested = event
-            if event.id in record.events:
-                bounds.append(event)
-        return bounds if requested is None or requested in bounds else [requested, *bounds]
+        return events_behind(self._source, record)
 
     def list_price(self, record: Record) -> Decimal | None:
         """Return the price of one unit by which a record was charged, before all factors; `None`: none is known."""
-        run = record.run
-        rules = self.price_book().names.get(run.price_version or "")
-        return None if rules is None else rules.rate("prices", record.charge.meter, run.node_type, run.gpu_model)
+        return list_price(record, self._rules(record.run))
+
+    def _rules(self, run: UsageRecorded) -> PriceVersion | None:
+        """Return the price version of a run, also one that a later book leaves out."""
+        found, book = None, Book()
+        for event in cluster_facts(self._source):
+            book = applied(book, event) or book
+            found = book.names.get(run.price_version or "", found)
+        return found
+
+    def explain(self, record: str) -> RecordExplanation | AdjustmentExplanation:
+        """Explain a record that stands on an invoice, or the adjustment of an invoice: every number of its sum.
+
+        Args:
+            record: its id, or a unique beginning of it.
+
+        Raises:
+            ValueError: the id is empty.
+            NotFoundError: none has this id.
+            AmbiguousError: several ids begin so.
+        """
+        if not record:
+            raise ValueError("the id of a record is empty; `lahar billing records` shows them")
+        found = self.ask(lambda usage: list(_runs_called(usage, record)))
+        adjustments = [] if found else [one for one in self._adjustments() if one.adjustment_id.startswith(record)]
+        matches = [one.id for one, _ in found] + [one.adjustment_id for one in adjustments]
+        if not matches:
+            raise NotFoundError("record", record)
+        if len(matches) > 1:
+            raise AmbiguousError(record, matches, "records")
+        if adjustments:
+            return AdjustmentExplanation(adjustments[0])
+        one, run = found[0]
+        original = None
+        if (taken := one.reverses) is not None:
+            original = self.ask(lambda usage: next(run for _, run in _runs_called(usage, taken, one.job)))
+        return explain_record(self._source, one, run, original, self._rules(run.data))
+
+    def _adjustments(self) -> Iterator[Invoice]:
+        return (one for one in self.invoices() if one.adjustment)
 
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
         """Return invoices by month and tenant; arguments as in `records`."""
@@ -119,6 +146,16 @@ class Bills:
     def price_book(self) -> Book:
         """Return the price book in force."""
         return price_book(self._source)
+
+
+def _runs_called(usage: UsageTables, ident: str, job: str | None = None) -> Iterator[tuple[Record, Event[UsageRecorded]]]:
+    """Yield the records whose id begins so, each with its run."""
+    for run in usage.runs(RunFilter(job=job, other=True)):
+        for record in records_of(run):
+            if record.id.startswith(ident):
+                yield record, run
+                if record.id == ident:
+                    return
 
 
 def price_book(source: SearchableLog) -> Book:

@@ -15,7 +15,7 @@ from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter
 
-__all__ = ["Invoice", "InvoiceLine", "Sum", "invoice_id", "invoices", "rounded", "used"]
+__all__ = ["Invoice", "InvoiceLine", "Sum", "adjustment_id", "invoice_id", "invoices", "rounded", "used"]
 
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
@@ -24,6 +24,11 @@ _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
 def invoice_id(tenant: str, period: str) -> str:
     """Id of the invoice of a tenant and month."""
     return blake2b(f"invoice\x1f{tenant}\x1f{period}".encode(), digest_size=16).hexdigest()
+
+
+def adjustment_id(invoice: str) -> str:
+    """Id of the adjustment of an invoice: there is one."""
+    return blake2b(f"adjustment\x1f{invoice}".encode(), digest_size=16).hexdigest()
 
 
 def rounded(amount: Decimal, currency: str | None) -> Decimal:
@@ -96,6 +101,16 @@ class Invoice:
         """The total to be paid: rounded once."""
         return rounded(self.total.amount, self.currency)
 
+    @property
+    def adjustment(self) -> Decimal:
+        """What rounding adds."""
+        return EXACT.subtract(self.rounded, self.total.amount)
+
+    @property
+    def adjustment_id(self) -> str:
+        """Id of the record of the adjustment."""
+        return adjustment_id(self.id)
+
     def take(self, event: Event[UsageRecorded]) -> None:
         """Add a valid run."""
         data = event.data
@@ -126,7 +141,7 @@ class Invoice:
             "currency": self.currency,
             "total": plain(self.rounded),
             "amount": plain(self.total.amount),
-            "adjustment": plain(EXACT.subtract(self.rounded, self.total.amount)),
+            "adjustment": plain(self.adjustment),
             "price_versions": sorted(self.price_versions),
             "sum": self.total.document(),
             "useful": self.worths.get("useful", Sum()).document(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from decimal import Decimal
 from itertools import islice
 from shutil import copyfileobj
 from tempfile import TemporaryFile
@@ -20,7 +19,7 @@ from engine.billing.exports.formats import FORMATS, export
 from engine.billing.exports.json_lines import write_records
 from engine.billing.exports.seller import Seller
 from engine.billing.invoice import rounded
-from engine.billing.records import UNITS, Record, json_of
+from engine.billing.records import UNITS, Record
 from engine.billing.report import report
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
@@ -28,17 +27,15 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.invoice_tables import show_lines, show_sums
 from engine.cli.output import Output
 from engine.cli.render import whole_table
-from engine.events import Data
-from engine.events.attempts import AttemptChanged, AttemptStarted
+from engine.events import Data, Event
 from engine.events.decimals import plain
 from engine.events.times import format_time
+from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
-from engine.history.formatting import plural
-from engine.history.sentences import describe
 from engine.log.producer_time import wall_clock as now
 from engine.projection.usage_tables import RunFilter, UsageTables
 from engine.runtime.engine import opened
-from engine.runtime.errors import FINDING, NotFoundError
+from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
 from engine.runtime.stages import BILLING_OFF
 
@@ -247,46 +244,23 @@ def explain(
     """Show how a record came about: the events behind it, and the sum to check by hand."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
-        wanted = RunFilter(other=True)
-        found = bills.ask(lambda usage: next((one for one in usage.records(wanted) if one.id.startswith(record)), None))
-        if found is None:
-            raise NotFoundError("record", record, "`lahar billing records` lists those that stand")
-        behind, list_price = bills.events(found), bills.list_price(found)
+        found = bills.explain(record)
     if output.as_json:
-        price = None if list_price is None else plain(list_price)
-        sums = {"size": found.charge.size, "list_price": price, "factors": found.run.factors, "price": found.charge.price}
-        output.record(json_of(found) | sums)
+        output.record(found.document())
         return
-    run, charge = found.run, found.charge
-    output.console.print(
-        Text(f"{run.namespace}/{run.job_name} {run.task}[{run.index}] attempt {run.attempt}: {run.kind}", style="bold")
-    )
-    length = found.quantity / Decimal(charge.size)
-    output.console.print(
-        f"{format_time(found.start)} to {format_time(found.end)}: {plain(length)} s x {charge.size} = "
-        f"{plain(found.quantity)} {UNITS[charge.meter]}",
-        soft_wrap=True,
-    )
-    if list_price is None:
-        output.console.print("no price is known for it")
-    else:
-        factors = "".join(f" x {factor} ({name})" for name, factor in run.factors.items())
-        output.console.print(
-            f"x {plain(list_price)} {run.currency}{factors} = {plain(found.amount)} {run.currency} "
-            f"(price version {run.price_version})",
-            soft_wrap=True,
-        )
-    for event in behind:
-        said = f"{describe(event)}{_requests(event.data)}"
-        output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), said), soft_wrap=True)
+    for number, sentence in enumerate(found.sentences()):
+        output.console.print(Text(sentence, style="" if number else "bold"), soft_wrap=True)
+    if isinstance(found, RecordExplanation):
+        if found.cause is not None:
+            output.console.print("because later was learnt:")
+            _show_event(output, found.cause)
+            output.console.print("of the use:")
+        for event in found.events:
+            _show_event(output, event)
 
 
-def _requests(data: Data) -> str:
-    requests = data.requests if isinstance(data, AttemptStarted | AttemptChanged) else None
-    if requests is None:
-        return ""
-    cores = plain(Decimal(requests.cpu_milli).scaleb(-3))
-    return f"; it requests {plural(requests.gpu, 'GPU')}, {cores} cores, {plural(requests.memory_bytes, 'byte')}"
+def _show_event(output: Output, event: Event[Data]) -> None:
+    output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), told(event)), soft_wrap=True)
 
 
 @billing.command("quote", examples=["lahar billing quote", "lahar billing quote --until 2026-11-01T00:00:00Z"])

@@ -70,5 +70,5 @@ def show_lines(output: Output, one: Invoice) -> None:
     ]
     output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
     output.console.print(
-        f"sum {plain(one.total.amount)}, rounded {one.rounded}, adjustment {plain(one.rounded - one.total.amount)}", soft_wrap=True
+        f"sum {plain(one.total.amount)}, rounded {one.rounded}, adjustment {plain(one.adjustment)}", soft_wrap=True
     )

@@ -34,7 +34,7 @@ class HistoryError(ValueError):
 
 
 class NotFoundError(HistoryError):
-    """Raised when the log holds no such job, event, replica, node, queue, tenant, pod group, notice or dead letter."""
+    """Raised when the log holds no such job, event, replica, node, queue, tenant, pod group, notice, record or dead letter."""
 
     def __init__(self, kind: str, given: str) -> None:
         command = {
@@ -46,6 +46,7 @@ class NotFoundError(HistoryError):
             "tenant": "lahar tenant list",
             "pod group": "lahar podgroup list",
             "notice": "lahar preemptions list --all",
+            "record": "lahar billing export --all",
         }.get(kind, "lahar events")
         super().__init__(f"no {kind} {given!r} in this log; `{command}` lists all {kind}s")
         self.given = given

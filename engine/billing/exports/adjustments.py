@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any, Final
 
 from engine.billing.calendar import Month
 from engine.billing.exports.seller import Seller
-from engine.billing.invoice import invoice_id, rounded
+from engine.billing.invoice import adjustment_id, invoice_id, rounded
 from engine.billing.records import Record
 from engine.events.decimals import EXACT, plain
 from engine.events.times import format_time
@@ -37,7 +36,7 @@ class Adjustment:
     @property
     def id(self) -> str:
         """Id of the record: there is one for an invoice."""
-        return blake2b(f"adjustment\x1f{self.invoice}".encode(), digest_size=16).hexdigest()
+        return adjustment_id(self.invoice)
 
 
 def with_adjustments(records: Iterable[Record], seller: Seller) -> Iterator[Record | Adjustment]:

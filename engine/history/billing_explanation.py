@@ -1,0 +1,367 @@
+"""Explain a record: every number of its sum, and the events behind it, so that it can be recomputed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from engine.billing.charges import quantity
+from engine.billing.corrections import without
+from engine.billing.evolve import run_of
+from engine.billing.invoice import Invoice
+from engine.billing.records import UNITS, Record, json_of
+from engine.billing.state import Run
+from engine.events import Data, Event, decode
+from engine.events.attempts import AttemptChanged, AttemptStarted
+from engine.events.billing import UsageRecorded, UsageWithdrawn
+from engine.events.decimals import plain
+from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.jobs import JobRevised
+from engine.events.prices import METERS, Meter, PriceVersion
+from engine.events.times import Micros, format_time
+from engine.history.formatting import moment, plural
+from engine.history.reading import cluster_facts, events_of
+from engine.history.sentences import describe
+from engine.log.port import Searchable
+
+__all__ = [
+    "AdjustmentExplanation",
+    "Excess",
+    "RecordExplanation",
+    "Stretch",
+    "Weighting",
+    "events_behind",
+    "explain_record",
+    "told",
+]
+
+_ONE: Final = Decimal(1)
+
+
+class Weighting(NamedTuple):
+    """Part of a weighted unit: `size` of a meter times its `weight`."""
+
+    meter: Meter
+    size: Decimal
+    weight: Decimal
+
+
+class Stretch(NamedTuple):
+    """Use that counts towards the increments and the minimum of an attempt."""
+
+    kind: str
+    start: Micros
+    end: Micros
+    events: tuple[str, ...]
+    """Ids of the job events that start it and end it."""
+
+    @property
+    def length(self) -> int:
+        """Its length (microseconds)."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Why an attempt is charged longer, or shorter, than it was used."""
+
+    used: tuple[Stretch, ...]
+    """The whole use of the attempt when the excess was recorded."""
+    added: int
+    """What increments and minimum add (microseconds); below zero if rounded down."""
+    rules: PriceVersion | None
+    """Has increments and minimum; `None`: the log has no such version."""
+
+    @property
+    def length(self) -> int:
+        """Length of the use (microseconds)."""
+        return sum(stretch.length for stretch in self.used)
+
+    def document(self) -> dict[str, Any]:
+        """Return its JSON; times in seconds, as text."""
+        rules = self.rules
+        return {
+            "used": [
+                {
+                    "kind": one.kind,
+                    "start": format_time(one.start),
+                    "end": format_time(one.end),
+                    "seconds": _seconds(one.length),
+                    "events": list(one.events),
+                }
+                for one in self.used
+            ],
+            "used_seconds": _seconds(self.length),
+            "increment_seconds": None if rules is None else _seconds(rules.increment_seconds),
+            "round": None if rules is None else rules.round,
+            "minimum_seconds": None if rules is None else _seconds(rules.minimum_seconds),
+            "charged_seconds": _seconds(self.length + self.added),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExplanation:
+    """A record with every number of its sum."""
+
+    record: Record
+    seconds: Decimal
+    """Charged time; below zero in a reversal."""
+    list_price: Decimal | None
+    """Price of a unit before the factors; `None`: none is known."""
+    weights: tuple[Weighting, ...]
+    """Of a record of `weighted_seconds`: what a unit consists of."""
+    excess: Excess | None
+    """Of an excess, and of the reversal of one."""
+    cause: Event[Data] | None
+    """Of a reversal: what was learnt after the month was closed; `None` if unknown."""
+    events: tuple[Event[Data], ...]
+    """Events behind it: what the pod requested, then what starts and ends the use."""
+
+    def document(self) -> dict[str, Any]:
+        """Return its JSON: the record's, with the numbers of its sum."""
+        charge = self.record.charge
+        return json_of(self.record) | {
+            "seconds": plain(self.seconds),
+            "size": charge.size,
+            "weights": {one.meter: {"size": plain(one.size), "weight": plain(one.weight)} for one in self.weights} or None,
+            "list_price": None if self.list_price is None else plain(self.list_price),
+            "factors": self.record.run.factors,
+            "price": charge.price,
+            "excess": None if self.excess is None else self.excess.document(),
+            "cause": None if self.cause is None else self.cause.id,
+        }
+
+    def sentences(self) -> Iterator[str]:
+        """Yield the lines of the sum: first the attempt, last the amount."""
+        record, run, charge = self.record, self.record.run, self.record.charge
+        kind = "" if run.record == "usage" else f", {run.record}"
+        yield f"{run.namespace}/{run.job_name} {run.task}[{run.index}] attempt {run.attempt}: {run.kind}{kind}"
+        if run.reverses is not None:
+            yield f"takes back {run.reverses.record} {record.reverses} of the invoice of {run.reverses.period}"
+        if self.weights:
+            parts = " + ".join(f"{plain(one.size)} x {plain(one.weight)} ({one.meter})" for one in self.weights)
+            yield f"{parts} = {charge.size} weighted units"
+        if self.excess is None:
+            interval = f"{format_time(record.start)} to {format_time(record.end)}: "
+        else:
+            yield from _excess_sentences(self.excess)
+            interval = ""
+        yield f"{interval}{plain(self.seconds)} s x {charge.size} = {plain(record.quantity)} {UNITS[charge.meter]}"
+        yield self._amount()
+
+    def _amount(self) -> str:
+        run, price = self.record.run, self.record.charge.price
+        if price is None:
+            return "no price is known for it"
+        amount = f"{plain(self.record.amount)} {run.currency} (price version {run.price_version})"
+        if self.list_price is None:
+            return f"x {price} {run.currency}, all factors included = {amount}"
+        factors = "".join(f" x {factor} ({name})" for name, factor in run.factors.items())
+        return f"x {plain(self.list_price)} {run.currency}{factors} = {amount}"
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustmentExplanation:
+    """What rounding adds to an invoice or takes from it."""
+
+    invoice: Invoice
+
+    def document(self) -> dict[str, Any]:
+        """Return its JSON."""
+        one = self.invoice
+        return {
+            "id": one.adjustment_id,
+            "record": "adjustment",
+            "invoice": one.id,
+            "tenant": one.tenant,
+            "period": one.period,
+            "jobs": len(one.lines),
+            "sum": plain(one.total.amount),
+            "total": f"{one.rounded:f}",
+            "amount": plain(one.adjustment),
+            "currency": one.currency,
+        }
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what was rounded: first the invoice, last the amount."""
+        one = self.invoice
+        yield f"adjustment of invoice {one.id}: {one.tenant}, {one.period}"
+        exact, paid = f"{plain(one.total.amount)} {one.currency}", f"{one.rounded:f} {one.currency}"
+        yield f"its records of {plural(len(one.lines), 'job')} cost {exact}; rounded half to even: {paid}"
+        yield f"{one.rounded:f} - {plain(one.total.amount)} = {plain(one.adjustment)} {one.currency}"
+
+
+def _excess_sentences(excess: Excess) -> Iterator[str]:
+    for one in excess.used:
+        yield f"{one.kind} {format_time(one.start)} to {format_time(one.end)}: {_seconds(one.length)} s"
+    rules = excess.rules
+    terms = [] if rules is None else [f"increments of {_seconds(rules.increment_seconds)} s, {_ROUND[rules.round]}"]
+    if rules is not None and rules.minimum_seconds:
+        terms.append(f"at least {_seconds(rules.minimum_seconds)} s")
+    charged = _seconds(excess.length + excess.added)
+    by = f" ({', '.join(terms)})" if terms else ""
+    yield f"the attempt is charged for {charged} s{by}: {charged} s - {_seconds(excess.length)} s = {_seconds(excess.added)} s"
+
+
+_ROUND: Final = {"up": "rounded up", "half_even": "rounded half to even"}
+
+
+def _seconds(length: int) -> str:
+    return plain(quantity(_ONE, length))
+
+
+def explain_record(
+    log: Searchable,
+    record: Record,
+    source: Event[UsageRecorded],
+    original: Event[UsageRecorded] | None,
+    rules: PriceVersion | None,
+) -> RecordExplanation:
+    """Explain a record.
+
+    Args:
+        log: the log to search.
+        record: the record.
+        source: the run that it is part of.
+        original: of a reversal, the run that it takes back.
+        rules: its price version.
+
+    Raises:
+        LogError: the log cannot be read to its end.
+    """
+    run, charge = record.run, record.charge
+    excess = cause = None
+    if original is not None:
+        cause = _cause(log, source, original)
+    first = source if original is None else original
+    if first.data.record == "excess":
+        excess = Excess(tuple(_used(log, first)), first.data.length, rules)
+    named = {ident for stretch in (() if excess is None else excess.used) for ident in stretch.events}
+    return RecordExplanation(
+        record,
+        record.quantity / Decimal(charge.size),
+        list_price(record, rules),
+        tuple(_weights(run, rules)) if charge.meter == "weighted_seconds" and rules is not None else (),
+        excess,
+        cause,
+        tuple(events_behind(log, record, named)),
+    )
+
+
+def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) -> list[Event[Data]]:
+    """Return the job events behind a record: what its pod requested, then what starts and ends its use.
+
+    Args:
+        log: the log to search.
+        record: the record.
+        named: ids of further events to return.
+    """
+    requested, bounds = None, []
+    for event in events_of(log, record.job):
+        data = event.data
+        if (
+            isinstance(data, AttemptStarted | AttemptChanged)
+            and _slot(data) == _slot(record.run)
+            and data.requests is not None
+            and (requested is None or event.time <= record.start)
+        ):
+            requested = event
+        if event.id in record.events or event.id in named:
+            bounds.append(event)
+    return bounds if requested is None or requested in bounds else [requested, *bounds]
+
+
+def list_price(record: Record, rules: PriceVersion | None) -> Decimal | None:
+    """Return the price of a unit of a record before all factors, by its price version; `None`: none is known."""
+    run = record.run
+    return None if rules is None else rules.rate("prices", record.charge.meter, run.node_type, run.gpu_model)
+
+
+def told(event: Event[Data]) -> str:
+    """Return what an event behind a record says, with what it means for the bill."""
+    data = event.data
+    if isinstance(data, ObjectApplied):
+        return f"{data.kind} {data.name} was applied at {moment(event.time)}"
+    if isinstance(data, NodeObserved):
+        kind = f"{data.type or 'unknown'}, GPU model {data.gpu_model or 'unknown'}"
+        return f"node {data.name} was observed at {moment(event.time)}: type {kind}"
+    requests = data.requests if isinstance(data, AttemptStarted | AttemptChanged) else None
+    if requests is None:
+        return describe(event)
+    cores = plain(Decimal(requests.cpu_milli).scaleb(-3))
+    return f"{describe(event)}; it requests {plural(requests.gpu, 'GPU')}, {cores} cores, {plural(requests.memory_bytes, 'byte')}"
+
+
+def _slot(data: Any) -> tuple[object, ...]:  # noqa: ANN401 - events of attempts have these fields
+    return tuple(getattr(data, name, None) for name in ("task", "index", "attempt"))
+
+
+def _weights(run: UsageRecorded, rules: PriceVersion) -> Iterator[Weighting]:
+    sizes = {charge.meter: Decimal(charge.size) for charge in run.charges}
+    for meter in METERS:
+        weight = rules.rate("weights", meter, run.node_type, run.gpu_model)
+        if weight is not None and meter in sizes:
+            yield Weighting(meter, sizes[meter], weight)
+
+
+def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
+    """Yield the charged use of an attempt when its excess was recorded. A place that is kept is not used."""
+    runs: list[Run] = []
+    for record in log.records_of(excess.subject, ("billing",)):
+        data = decode(record.message, bounded=False).data
+        if not isinstance(data, UsageRecorded | UsageWithdrawn) or _slot(data) != _slot(excess.data):
+            continue
+        if isinstance(data, UsageWithdrawn):
+            runs = without(runs, data.record, data.start, data.end, data.period)
+        elif data.reverses is not None:
+            runs = without(runs, data.reverses.record, data.start, data.end, data.reverses.period)
+        else:
+            runs.append(run_of(data))
+        if record.message.id == excess.id:
+            break
+    used = sorted((run for run in runs if run.record == "usage" and run.kind != "reserved"), key=lambda run: run.start)
+    joined: list[Run] = []
+    for run in used:
+        if joined and (joined[-1].kind, joined[-1].end, joined[-1].begun) == (run.kind, run.start, run.begun):
+            joined[-1] = replace(joined[-1], end=run.end, ended=run.ended)
+        else:
+            joined.append(run)
+    for run in joined:
+        yield Stretch(run.kind, run.start, run.end, (run.begun,) if run.ended is None else (run.begun, run.ended))
+
+
+def _cause(log: Searchable, reversal: Event[UsageRecorded], original: Event[UsageRecorded]) -> Event[Data] | None:
+    """Return the event whose news a reversal follows; of several that a review took together the last one."""
+    job = events_of(log, reversal.subject)
+    if not reversal.data.at_mark:
+        written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
+        cause = next(message.causationid for message in written if message.id == reversal.id)
+        return next((event for event in chain(job, cluster_facts(log)) if event.id == cause), None)
+    news = [
+        event
+        for event in chain(_pricing_facts(log, reversal), (one for one in job if _concerns(one.data, reversal.data)))
+        if original.recordedtime < event.recordedtime <= reversal.recordedtime
+    ]
+    return max(news, key=lambda event: event.recordedtime, default=None)
+
+
+def _concerns(data: Data, run: UsageRecorded) -> bool:
+    return isinstance(data, JobRevised) or _slot(data) == _slot(run)
+
+
+def _pricing_facts(log: Searchable, run: Event[UsageRecorded]) -> Iterator[Event[Data]]:
+    """Yield the price books, and what changed the type of a run's node."""
+    known: tuple[str | None, str | None] = (None, None)
+    for event in cluster_facts(log):
+        data = event.data
+        if isinstance(data, ObjectApplied) and data.kind == "PriceBook":
+            yield event
+        elif isinstance(data, NodeObserved) and (event.clusterid, data.name) == (run.clusterid, run.data.node):
+            if known != (data.type, data.gpu_model):
+                yield event
+            known = (data.type, data.gpu_model)

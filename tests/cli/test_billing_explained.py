@@ -1,0 +1,201 @@
+"""`lahar billing explain`: any line of a bill is recomputed by hand from what it shows."""
+
+from __future__ import annotations
+
+import json
+from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
+
+import pytest
+
+from engine.events.times import parse_time
+
+BOOK = """\
+apiVersion: lahar.dev/v1
+kind: PriceBook
+metadata: {name: prices}
+spec:
+  currency: EUR
+  versions:
+    - version: first
+      from: "2023-01-01"
+      prices:
+        gpu_seconds: {"*": "0.0005", A100: "0.001"}
+        weighted_seconds: {"*": "0.0001"}
+      weights:
+        gpu_seconds: {"*": "10"}
+        cpu_seconds: {"*": "0.75"}
+      multipliers:
+        - {queue: default, factor: "0.5"}
+      increment_seconds: "60"
+      minimum_seconds: "300"
+"""
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
+
+
+def pod(name: str, began: str, ended: str, owner: dict[str, object] | None = OWNER) -> str:
+    """A pod that has run, as a line of a watch."""
+    state = {"terminated": {"exitCode": 0, "startedAt": began, "finishedAt": ended}}
+    resources = {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": began}
+    return json.dumps(
+        {
+            "kind": "Pod",
+            "metadata": metadata | ({} if owner is None else {"ownerReferences": [owner]}),
+            "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": resources}]},
+            "status": {"phase": "Succeeded", "startTime": began, "containerStatuses": [{"name": "c", "state": state}]},
+        }
+    )
+
+
+LONG = pod("long", "2023-05-25T11:59:00Z", "2023-05-25T13:10:11Z")
+SHORT = pod("short", "2023-05-25T12:00:00Z", "2023-05-25T12:00:07Z")
+
+
+@pytest.fixture
+def billed(lahar, folder):
+    """A pod of 4,271 s and one of 7 s, charged in whole minutes, at least five."""
+    Path("prices.yaml").write_text(BOOK)
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{LONG}\n{SHORT}\n")
+    return lahar
+
+
+def exported(lahar, *options):
+    return list(map(json.loads, lahar("billing", "export", *options).out.splitlines()))
+
+
+def only(found, **fields):
+    (one,) = (record for record in found if all(record[name] == value for name, value in fields.items()))
+    return one
+
+
+def length(part):
+    return (parse_time(part["end"]) - parse_time(part["start"])) // 1_000_000
+
+
+def by_hand(shown):
+    """Quantity and amount of a record, from nothing but the numbers that explain it."""
+    size = Decimal(shown["size"])
+    if shown["weights"] is not None:
+        assert size == sum(Decimal(one["size"]) * Decimal(one["weight"]) for one in shown["weights"].values())
+    seconds = Decimal(length(shown))
+    if (excess := shown["excess"]) is not None:
+        used = Decimal(sum(map(length, excess["used"])))
+        minutes = (used / Decimal(excess["increment_seconds"])).to_integral_value(ROUND_CEILING)
+        charged = max(minutes * Decimal(excess["increment_seconds"]), Decimal(excess["minimum_seconds"]))
+        assert (str(used), excess["round"], str(charged)) == (excess["used_seconds"], "up", excess["charged_seconds"])
+        seconds = charged - used
+    if shown["record"] == "reversal":
+        seconds = -seconds
+    amount = seconds * size * Decimal(shown["list_price"] or 0)
+    for factor in shown["factors"].values():
+        amount *= Decimal(factor)
+    assert Decimal(shown["seconds"]) == seconds
+    return seconds * size, amount
+
+
+def must_be_recomputed(lahar, records):
+    for record in records:
+        shown = lahar("billing", "explain", record["id"], "--json").record
+        assert shown.items() >= record.items()
+        assert by_hand(shown) == (Decimal(record["quantity"]), Decimal(record["amount"]))
+
+
+def test_every_record_is_recomputed_from_what_explain_shows(billed):
+    records = [one for one in exported(billed) if one["record"] != "adjustment"]
+    assert {one["record"] for one in records} == {"usage", "excess"}
+    assert {one["meter"] for one in records} == {"gpu_seconds", "cpu_seconds", "weighted_seconds"}
+    must_be_recomputed(billed, records)
+
+
+def test_an_excess_names_the_use_of_the_attempt_and_the_rules_that_made_it(billed):
+    excess = only(exported(billed), record="excess", meter="gpu_seconds", start="2023-05-25T13:00:00.000000Z")
+    told = billed("billing", "explain", excess["id"]).out.splitlines()
+    assert told[0].endswith("running, excess")
+    assert told[1] == "running 2023-05-25T11:59:00.000000Z to 2023-05-25T13:10:11.000000Z: 4271 s"
+    assert told[2] == ("the attempt is charged for 4320 s (increments of 60 s, rounded up, at least 300 s): 4320 s - 4271 s = 49 s")
+    assert told[3] == "49 s x 1 = 49 GPU-Seconds"
+    assert told[4] == "x 0.0005 EUR x 0.5 (queue=default) = 0.01225 EUR (price version first)"
+    shown = billed("billing", "explain", excess["id"], "--json").record
+    for event in shown["excess"]["used"][0]["events"]:
+        assert any(line.startswith(event) for line in told)
+
+
+def test_an_excess_after_a_correction_counts_the_use_that_stands(billed):
+    """The owner says more, so that everything is recorded anew; and the attempt is in two phases."""
+    node = {"kind": "Node", "metadata": {"name": "n1", "labels": {"nvidia.com/gpu.product": "A100"}}, "status": {}}
+    Path("node.json").write_text(json.dumps(node))
+    billed("apply", "node.json", "--at", "2023-05-26T00:00:00Z")
+    records = [one for one in exported(billed) if one["record"] != "adjustment"]
+    assert {(one["revision"], one["gpu_model"]) for one in records} == {(1, "A100")}
+    must_be_recomputed(billed, records)
+
+
+def test_a_weighted_record_names_the_weights(billed):
+    found = exported(billed)
+    weighted = only(found, record="usage", meter="weighted_seconds", start="2023-05-25T12:00:00.000000Z", quantity="41400")
+    told = billed("billing", "explain", weighted["id"]).out.splitlines()
+    assert told[1] == "1 x 10 (gpu_seconds) + 2 x 0.75 (cpu_seconds) = 11.5 weighted units"
+    assert "3600 s x 11.5 = 41400 Weighted-Seconds" in told[2]
+
+
+def test_a_reversal_names_what_it_takes_back_and_what_was_learnt(billed):
+    billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    before = {one["id"]: one for one in exported(billed, "--period", "2023-05")}
+    node = {"kind": "Node", "metadata": {"name": "n1", "labels": {"nvidia.com/gpu.product": "A100"}}, "status": {}}
+    Path("node.json").write_text(json.dumps(node))
+    billed("apply", "node.json", "--at", "2023-06-03T00:00:00Z")
+    later = [one for one in exported(billed, "--period", "2023-06") if one["record"] != "adjustment"]
+    assert {one["record"] for one in later} == {"usage", "excess", "reversal"}
+    must_be_recomputed(billed, later)
+    must_be_recomputed(billed, [one for one in before.values() if one["record"] != "adjustment"])
+    (observed,) = (one["id"] for one in billed("export").records if one.get("type") == "lahar.node.observed.v1")
+    for one in later:
+        shown = billed("billing", "explain", one["id"], "--json").record
+        assert shown["cause"] == (observed if one["record"] == "reversal" else None)
+    taken = only(before.values(), record="usage", meter="gpu_seconds", start="2023-05-25T13:00:00.000000Z")
+    back = only(later, record="reversal", reverses=taken["id"])
+    told = billed("billing", "explain", back["id"]).out.splitlines()
+    assert told[0].endswith("running, reversal")
+    assert told[1] == f"takes back usage {taken['id']} of the invoice of 2023-05"
+    assert told[2] == "2023-05-25T13:00:00.000000Z to 2023-05-25T13:10:11.000000Z: -611 s x 1 = -611 GPU-Seconds"
+    place = told.index("because later was learnt:")
+    assert told[place + 1].startswith(observed)
+    assert told[place + 1].endswith("node n1 was observed at 2023-06-03 00:00:00Z: type unknown, GPU model A100")
+
+
+def test_a_reversal_after_a_late_fact_of_the_job_names_that_event(billed):
+    billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    sooner = LONG.replace("2023-05-25T13:10:11Z", "2023-05-25T13:05:00Z").replace(
+        '"resourceVersion": "1"', '"resourceVersion": "2"'
+    )
+    billed("ingest", "--recorded", given=f"{sooner}\n")
+    reversals = [one for one in exported(billed) if one["record"] == "reversal"]
+    events = {event["id"]: event["type"] for event in billed("history", "default/train", "--json").records}
+    for one in reversals:
+        assert events[billed("billing", "explain", one["id"], "--json").record["cause"]] == "lahar.attempt.late_fact.v1"
+    must_be_recomputed(billed, reversals)
+
+
+def test_an_adjustment_says_what_was_rounded(billed):
+    adjustment = only(exported(billed), record="adjustment")
+    invoice = billed("billing", "invoice", "--json").record
+    shown = billed("billing", "explain", adjustment["id"][:12], "--json").record
+    assert (shown["id"], shown["invoice"], shown["sum"]) == (adjustment["id"], invoice["invoice"], invoice["amount"])
+    assert Decimal(shown["total"]) - Decimal(shown["sum"]) == Decimal(shown["amount"]) == Decimal(adjustment["amount"])
+    told = billed("billing", "explain", adjustment["id"]).out.splitlines()
+    assert told[0] == f"adjustment of invoice {invoice['invoice']}: default, 2023-05"
+    assert f"{invoice['total']} - {invoice['amount']} = {adjustment['amount']} EUR" in told[2]
+
+
+def test_an_id_that_means_none_or_several_is_refused(billed):
+    assert "the id of a record is empty" in billed("billing", "explain", "", code=2).err
+    first = sorted(one["id"][0] for one in exported(billed))
+    often = max(first, key=first.count)
+    assert first.count(often) > 1
+    err = billed("billing", "explain", often, code=2).err
+    assert f"'{often}' matches {first.count(often)} records: " in err
+    assert "give more of the id" in err
+    assert len(err.splitlines()) == 1
+    assert "no record 'zz' in this log" in billed("billing", "explain", "zz", code=3).err
