@@ -115,11 +115,11 @@ class Bills:
         return explain_record(self._source, one, run, original, self._rules(run.data))
 
     def _adjustments(self) -> Iterator[Invoice]:
-        return (one for one in self.invoices() if one.adjustment)
+        return (one for other in (False, True) for one in self.invoices(other=other) if one.adjustment)
 
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
         """Return invoices by month and tenant; arguments as in `records`."""
-        return self.ask(lambda usage: invoices(usage.runs(RunFilter(period, tenant, other=other))))
+        return self.ask(lambda usage: invoices(usage.runs(RunFilter(period, tenant, other=other)), other=other))
 
     def closed(self) -> dict[str, Micros]:
         """Return the closed months, with the recorded time of each closing (microseconds)."""

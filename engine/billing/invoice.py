@@ -21,9 +21,10 @@ _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
 
 
-def invoice_id(tenant: str, period: str) -> str:
-    """Id of the invoice of a tenant and month."""
-    return blake2b(f"invoice\x1f{tenant}\x1f{period}".encode(), digest_size=16).hexdigest()
+def invoice_id(tenant: str, period: str, *, other: bool = False) -> str:
+    """Id of the invoice of a tenant and month; `other`: one that covers jobs of kind `Other`, too."""
+    covers = "\x1fall" if other else ""
+    return blake2b(f"invoice\x1f{tenant}\x1f{period}{covers}".encode(), digest_size=16).hexdigest()
 
 
 def adjustment_id(invoice: str) -> str:
@@ -90,11 +91,13 @@ class Invoice:
     unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
     """Quantities without a price, by meter, node type and GPU model (empty: unknown)."""
     total: Sum = field(default_factory=Sum)
+    other: bool = False
+    """It covers jobs of kind `Other` (services, single pods), too."""
 
     @property
     def id(self) -> str:
-        """Id by tenant and month."""
-        return invoice_id(self.tenant, self.period)
+        """Id by tenant, month and what it covers."""
+        return invoice_id(self.tenant, self.period, other=self.other)
 
     @property
     def rounded(self) -> Decimal:
@@ -176,13 +179,13 @@ class Invoice:
         return found
 
 
-def invoices(runs: Iterable[Event[UsageRecorded]]) -> list[Invoice]:
-    """Return the invoices of valid runs, by month and tenant."""
+def invoices(runs: Iterable[Event[UsageRecorded]], *, other: bool = False) -> list[Invoice]:
+    """Return the invoices of valid runs, by month and tenant; `other`: they cover jobs of kind `Other`, too."""
     found: dict[tuple[str, str], Invoice] = {}
     for event in runs:
         key = (event.data.period, event.data.tenant)
         invoice = found.get(key)
         if invoice is None:
-            invoice = found[key] = Invoice(key[1], key[0])
+            invoice = found[key] = Invoice(key[1], key[0], other=other)
         invoice.take(event)
     return [found[key] for key in sorted(found)]

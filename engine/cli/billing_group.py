@@ -140,7 +140,7 @@ def export_command(
     settings, form = settings_of(context, log), "jsonl" if as_json else form
     with _bills(settings) as bills:
         book = bills.price_book()
-        seller = Seller(issuer, settings.cluster, None if book.book is None else book.book.currency, book.time_zone)
+        seller = Seller(issuer, settings.cluster, None if book.book is None else book.book.currency, book.time_zone, other)
         wanted = RunFilter(period, tenant, other=other)
         _written(bills, lambda usage, stream: export(form, usage.records(wanted), seller, stream))
 

@@ -180,6 +180,7 @@ class AdjustmentExplanation:
             "invoice": one.id,
             "tenant": one.tenant,
             "period": one.period,
+            "other": one.other,
             "jobs": len(one.lines),
             "sum": plain(one.total.amount),
             "total": f"{one.rounded:f}",
@@ -190,7 +191,7 @@ class AdjustmentExplanation:
     def sentences(self) -> Iterator[str]:
         """Yield what was rounded: first the invoice, last the amount."""
         one = self.invoice
-        yield f"adjustment of invoice {one.id}: {one.tenant}, {one.period}"
+        yield f"adjustment of invoice {one.id}: {one.tenant}, {one.period}{', with jobs of kind Other' if one.other else ''}"
         exact, paid = f"{plain(one.total.amount)} {one.currency}", f"{one.rounded:f} {one.currency}"
         yield f"its records of {plural(len(one.lines), 'job')} cost {exact}; rounded half to even: {paid}"
         yield f"{one.rounded:f} - {plain(one.total.amount)} = {plain(one.adjustment)} {one.currency}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
 import pytest
 
+from engine.billing.invoice import invoice_id
 from engine.events.times import parse_time
 
 BOOK = """\
@@ -187,6 +189,24 @@ def test_an_adjustment_says_what_was_rounded(billed):
     told = billed("billing", "explain", adjustment["id"]).out.splitlines()
     assert told[0] == f"adjustment of invoice {invoice['invoice']}: default, 2023-05"
     assert f"{invoice['total']} - {invoice['amount']} = {adjustment['amount']} EUR" in told[2]
+
+
+def test_an_invoice_with_jobs_of_kind_other_has_ids_of_its_own(billed):
+    """One id never has two contents: neither in a file of records nor among invoices."""
+    billed("ingest", "--recorded", given=pod("alone", "2023-05-25T12:00:00Z", "2023-05-25T12:00:09Z", None) + "\n")
+    one, more = (billed("billing", "invoice", *options, "--json").record for options in ((), ("--all",)))
+    assert Decimal(one["amount"]) < Decimal(more["amount"])
+    assert one["invoice"] == invoice_id("default", "2023-05") != more["invoice"]
+    found, all_ = ({record["id"]: record for record in exported(billed, *options)} for options in ((), ("--all",)))
+    assert all(all_[ident] == found[ident] for ident in found.keys() & all_.keys())
+    adjustments = [only(records.values(), record="adjustment") for records in (found, all_)]
+    assert adjustments[0]["id"] not in all_
+    for adjustment, invoice in zip(adjustments, (one, more), strict=True):
+        shown = billed("billing", "explain", adjustment["id"], "--json").record
+        assert (shown["invoice"], shown["amount"]) == (invoice["invoice"], adjustment["amount"])
+    for form in ("focus-1.2", "focus-1.4"):
+        rows = list(csv.DictReader(billed("billing", "export", "--all", "--format", form).out.splitlines()))
+        assert {row["InvoiceId"] for row in rows} == {more["invoice"]}
 
 
 def test_an_id_that_means_none_or_several_is_refused(billed):

@@ -27,11 +27,8 @@ class Adjustment:
     month: Month
     currency: str
     amount: Decimal
-
-    @property
-    def invoice(self) -> str:
-        """Id of the invoice."""
-        return invoice_id(self.tenant, self.month.name)
+    invoice: str
+    """Id of the invoice."""
 
     @property
     def id(self) -> str:
@@ -51,7 +48,7 @@ def with_adjustments(records: Iterable[Record], seller: Seller) -> Iterator[Reco
     for (period, tenant), amount in sorted(sums.items()):
         residue = EXACT.subtract(rounded(amount, seller.currency), amount)
         if residue:
-            yield Adjustment(tenant, seller.month(period), seller.currency, residue)
+            yield Adjustment(tenant, seller.month(period), seller.currency, residue, invoice_id(tenant, period, other=seller.other))
 
 
 def adjustment_json(adjustment: Adjustment) -> dict[str, Any]:

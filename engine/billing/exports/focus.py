@@ -81,7 +81,7 @@ def _of_invoice(seller: Seller, tenant: str, month: Month, amount: Decimal) -> R
         "ContractedCost": cost,
         "EffectiveCost": cost,
         "HostProviderName": seller.issuer,
-        "InvoiceId": invoice_id(tenant, month.name),
+        "InvoiceId": invoice_id(tenant, month.name, other=seller.other),
         "InvoiceIssuerName": seller.issuer,
         "ListCost": cost,
         "ProviderName": seller.issuer,

@@ -21,6 +21,8 @@ class Seller:
     """ISO 4217; `None`: there is no price book."""
     time_zone: str = "UTC"
     """Of the months."""
+    other: bool = False
+    """The invoices cover jobs of kind `Other` (services, single pods), too: they have ids of their own."""
 
     def month(self, name: str) -> Month:
         """Return a month of which something is recorded."""
