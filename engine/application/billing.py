@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class PeriodError(ValueError):
-    """Raised when a month cannot be closed."""
+    """Raised when a text is no month, or a month cannot be closed."""
 
 
 class Bills:
@@ -62,12 +62,21 @@ class Bills:
             tenant: only records of this tenant.
             job: only records of this job.
             other: include jobs of kind `Other` (services, single pods).
+
+        Raises:
+            PeriodError: the period is not a month.
         """
         wanted = self.wanted(period, tenant, job, other=other)
         return self.ask(lambda usage: list(usage.records(wanted)))
 
-    def wanted(self, period: str | None, tenant: str | None, job: str | None, *, other: bool) -> RunFilter:
-        """Return the filter for these arguments of `records`; a named job may be of any kind."""
+    def wanted(self, period: str | None, tenant: str | None, job: str | None = None, *, other: bool = False) -> RunFilter:
+        """Return the filter for these arguments of `records`; a named job may be of any kind.
+
+        Raises:
+            PeriodError: the period is not a month.
+        """
+        if period is not None:
+            month_of_name(period)
         return RunFilter(period, tenant, None if job is None else self._questions.meant(job), other or job is not None)
 
     def events(self, record: Record) -> list[Event[Data]]:
@@ -118,8 +127,9 @@ class Bills:
         return (one for other in (False, True) for one in self.invoices(other=other) if one.adjustment)
 
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
-        """Return invoices by month and tenant; arguments as in `records`."""
-        return self.ask(lambda usage: invoices(usage.runs(RunFilter(period, tenant, other=other)), other=other))
+        """Return invoices by month and tenant; arguments and errors as of `records`."""
+        wanted = self.wanted(period, tenant, other=other)
+        return self.ask(lambda usage: invoices(usage.runs(wanted), other=other))
 
     def closed(self) -> dict[str, Micros]:
         """Return the closed months, with the recorded time of each closing (microseconds)."""
@@ -131,7 +141,7 @@ class Bills:
         return invoices(run for run in quote(self._source, moment) if tenant in (None, run.data.tenant))
 
     def budgets(self, *, period: str | None = None, tenant: str | None = None) -> list[BudgetStanding]:
-        """Return what is spent of each budget, by month and tenant; arguments as of `records`.
+        """Return what is spent of each budget, by month and tenant; arguments and errors as of `records`.
 
         Months for which a tenant has no budget are left out, and those that are no longer compared (docs/billing.md).
         """
@@ -166,13 +176,13 @@ def price_book(source: SearchableLog) -> Book:
     return book
 
 
-def month_of_name(name: str, book: Book) -> Month:
-    """Return a month of the price book's time zone.
+def month_of_name(name: str, time_zone: str = "UTC") -> Month:
+    """Return the month `YYYY-MM` in a time zone.
 
     Raises:
         PeriodError: not a month.
     """
-    if (month := month_named(name, book.time_zone)) is not None:
+    if (month := month_named(name, time_zone)) is not None:
         return month
     raise PeriodError(f"{name!r} is not a month: write YYYY-MM, as 2026-10")
 
@@ -194,7 +204,7 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         PeriodError: not a month, not ended, already closed, or without usage.
     """
     feed.process()
-    month = month_of_name(name, bills.price_book())
+    month = month_of_name(name, bills.price_book().time_zone)
     closed, used = bills.ask(lambda usage: (usage.closed(), usage.periods()))
     if name in closed:
         raise PeriodError(f"{name} was closed at {format_time(closed[name])}; later corrections are on later invoices")

@@ -33,7 +33,7 @@ from engine.events.times import format_time
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
 from engine.log.producer_time import wall_clock as now
-from engine.projection.usage_tables import RunFilter, UsageTables
+from engine.projection.usage_tables import UsageTables
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
@@ -141,7 +141,7 @@ def export_command(
     with _bills(settings) as bills:
         book = bills.price_book()
         seller = Seller(issuer, settings.cluster, None if book.book is None else book.book.currency, book.time_zone, other)
-        wanted = RunFilter(period, tenant, other=other)
+        wanted = bills.wanted(period, tenant, other=other)
         _written(bills, lambda usage, stream: export(form, usage.records(wanted), seller, stream))
 
 
@@ -226,7 +226,8 @@ def report_command(
     output, settings = output_of(context, as_json), settings_of(context, log)
     title = " ".join(("Bill", *((f"of {tenant}",) if tenant else ()), *((f"for {period}",) if period else ())))
     with _bills(settings) as bills:
-        page = bills.ask(lambda usage: report(usage.runs(RunFilter(period, tenant, other=other)), title))
+        wanted = bills.wanted(period, tenant, other=other)
+        page = bills.ask(lambda usage: report(usage.runs(wanted), title))
     if output.as_json:
         output.record({"html": page})
         return

@@ -50,6 +50,10 @@ def test_a_program_asks_for_bills_and_closes_a_month(tmp_path: Path) -> None:
         assert list(log.bills.verify()) == []
         assert log.bills.quote(datetime.now(UTC)) == []
         assert log.bills.price_book().names.keys() == {"1"}
+        bills = log.bills
+        for ask in (bills.records, bills.invoices, bills.budgets):
+            with pytest.raises(lahar.PeriodError, match="'2023-5' is not a month: write YYYY-MM"):
+                ask(period="2023-5")
         with pytest.raises(lahar.PeriodError, match="nothing is recorded of 2023-04; recorded months: 2023-05"):
             log.close_month("2023-04")
         assert log.close_month("2023-05", by="finance").name == "2023-05"

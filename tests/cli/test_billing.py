@@ -204,6 +204,14 @@ def test_a_closed_month_never_changes(billed):
     assert billed("billing", "invoice", "--json").record["closed"] is True
 
 
+@pytest.mark.parametrize("period", ["2023-5", "bogus", "2023-99", "0000-01", "2023-05-01", ""])
+@pytest.mark.parametrize("question", ["invoice", "records", "export", "budgets", "report"])
+def test_a_period_that_is_no_month_is_refused(billed, question, period):
+    done = billed("billing", question, "--period", period, code=2)
+    assert done.out == ""
+    assert done.err.splitlines()[-1] == f"lahar: {period!r} is not a month: write YYYY-MM, as 2026-10"
+
+
 POD: dict[str, Any] = {
     "kind": "Pod",
     "metadata": {"name": "p", "namespace": "default", "uid": "uid-1", "creationTimestamp": "2023-05-25T07:00:00Z"},
