@@ -19,6 +19,7 @@ from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar
 from engine.application.preemptions import Preemptions
 from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events
+from engine.billing.exports.errors import ExportError
 from engine.billing.invoice import Invoice
 from engine.billing.records import Record
 from engine.events import Event
@@ -27,6 +28,7 @@ from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation
 from engine.history.budgets import BudgetStanding
+from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
@@ -46,12 +48,14 @@ __all__ = [
     "AppliedObject",
     "Bills",
     "BudgetStanding",
+    "Change",
     "ClusterAsOf",
     "Comparison",
     "ConfigurationError",
     "Event",
     "Events",
     "Explanation",
+    "ExportError",
     "Fault",
     "Figure",
     "Filter",

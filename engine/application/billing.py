@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, TypeVar
 
 from engine.application.feed import Feed
+from engine.application.prices import book_of, check_book, diff_books, spec_of
 from engine.application.questions import Questions
 from engine.billing.book import Book, applied
 from engine.billing.calendar import Month, month_named
+from engine.billing.exports.formats import export
+from engine.billing.exports.seller import Seller
 from engine.billing.invoice import Invoice, invoices
 from engine.billing.records import Record, records_of
+from engine.billing.report import report
 from engine.events import Data, Event, encode
 from engine.events.billing import PeriodClosed, UsageRecorded
 from engine.events.ids import digest
-from engine.events.prices import PriceVersion
+from engine.events.outcomes import Fault
+from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, check_billing, quote
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, events_behind, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
+from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.reading import cluster_facts
 from engine.log.port import SearchableLog
+from engine.log.producer_time import wall_clock
 from engine.projection.usage_tables import RunFilter, UsageTables
 
-__all__ = ["Bills", "PeriodError", "close_period", "month_of_name", "price_book"]
+__all__ = ["Bills", "PeriodError", "close_period"]
 
 T = TypeVar("T")
 
@@ -38,15 +47,17 @@ class PeriodError(ValueError):
 class Bills:
     """The recorded bill of a log, and its recomputation. Methods raise `LogError` if the log cannot be read."""
 
-    def __init__(self, questions: Questions, source: SearchableLog) -> None:
+    def __init__(self, questions: Questions, source: SearchableLog, deployment: str) -> None:
         """Ask nothing yet.
 
         Args:
             questions: of the log.
             source: the log.
+            deployment: name of this installation in exports.
         """
         self._questions = questions
         self._source = source
+        self._deployment = deployment
 
     def ask(self, question: Callable[[UsageTables], T]) -> T:
         """Return the answer to a question about the tables of effective records; see `Questions.ask`."""
@@ -153,9 +164,81 @@ class Bills:
         yield from check_billing(self._source)
         yield from check_budgets(self._source)
 
+    def export(
+        self,
+        form: str,
+        stream: BinaryIO,
+        *,
+        period: str | None = None,
+        tenant: str | None = None,
+        issuer: str = "Lahar",
+        other: bool = False,
+    ) -> None:
+        """Write the effective records, and the adjustment of each invoice.
+
+        Args:
+            form: `csv`, `parquet`, `jsonl`, `focus-1.2` or `focus-1.4`.
+            stream: gets the bytes once all of them are known; is left open.
+            period: as in `records`.
+            tenant: as in `records`.
+            issuer: whose name stands on the invoices (FOCUS).
+            other: as in `records`; such invoices have ids of their own.
+
+        Raises:
+            PeriodError: the period is not a month.
+            ExportError: there is no such format, it needs a price book and there is none, or what writes it is not installed.
+        """
+        book, wanted = self.price_book(), self.wanted(period, tenant, other=other)
+        seller = Seller(issuer, self._deployment, None if book.book is None else book.book.currency, book.time_zone, other)
+        self.write(stream, lambda usage, spool: export(form, usage.records(wanted), seller, spool))
+
+    def write(self, stream: BinaryIO, answer: Callable[[UsageTables, BinaryIO], None]) -> None:
+        """Write an answer of any length, once all of it is known: the projection may have to be asked twice."""
+        with TemporaryFile() as spool:
+
+            def ask(usage: UsageTables) -> None:
+                spool.seek(0)
+                spool.truncate()
+                answer(usage, spool)
+
+            self.ask(ask)
+            spool.seek(0)
+            copyfileobj(spool, stream)
+
+    def report(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> str:
+        """Return one page of HTML: cost and waste per day, tenant and queue; arguments and errors as of `records`."""
+        wanted = self.wanted(period, tenant, other=other)
+        title = " ".join(("Bill", *((f"of {tenant}",) if tenant else ()), *((f"for {period}",) if period else ())))
+        return self.ask(lambda usage: report(usage.runs(wanted), title))
+
     def price_book(self) -> Book:
         """Return the price book in force."""
-        return price_book(self._source)
+        return book_of(cluster_facts(self._source))
+
+    def check_prices(self, book: Mapping[str, Any]) -> list[Fault]:
+        """Return the faults of a price book that is to be applied now; empty: `apply` takes it, and every kind of node has a price.
+
+        Args:
+            book: an object of kind PriceBook.
+
+        Raises:
+            ValueError: it is another object.
+        """
+        return check_book(spec_of(book), cluster_facts(self._source), wall_clock())[1]
+
+    def diff_prices(self, book: Mapping[str, Any]) -> list[Change]:
+        """Return what a price book changes against the one in force, version by version and field by field.
+
+        Args:
+            book: an object of kind PriceBook.
+
+        Raises:
+            ValueError: it is another object, or has faults.
+        """
+        spec = spec_of(book)
+        if faults := read_book(spec)[1]:
+            raise ValueError("; ".join(f"{path}: {message}" for path, message in faults))
+        return diff_books(self.price_book().spec, spec)
 
 
 def _runs_called(usage: UsageTables, ident: str, job: str | None = None) -> Iterator[tuple[Record, Event[UsageRecorded]]]:
@@ -166,14 +249,6 @@ def _runs_called(usage: UsageTables, ident: str, job: str | None = None) -> Iter
                 yield record, run
                 if record.id == ident:
                     return
-
-
-def price_book(source: SearchableLog) -> Book:
-    """Return the price book in force."""
-    book = Book()
-    for event in cluster_facts(source):
-        book = applied(book, event) or book
-    return book
 
 
 def month_of_name(name: str, time_zone: str = "UTC") -> Month:

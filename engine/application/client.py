@@ -381,7 +381,7 @@ class Lahar:
     @property
     def bills(self) -> Bills:
         """The recorded use of resources: records, invoices, quotes, and their verification."""
-        return Bills(self._questions, self.log)
+        return Bills(self._questions, self.log, self._settings.cluster)
 
     @property
     def preemptions(self) -> Preemptions:

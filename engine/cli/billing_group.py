@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
-from shutil import copyfileobj
-from tempfile import TemporaryFile
-from typing import Annotated, BinaryIO, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
 from engine.application.billing import Bills, close_period
 from engine.application.questions import Questions
-from engine.billing.exports.formats import FORMATS, export
+from engine.billing.exports.formats import FORMATS
 from engine.billing.exports.json_lines import write_records
-from engine.billing.exports.seller import Seller
 from engine.billing.invoice import rounded
 from engine.billing.records import UNITS, Record
-from engine.billing.report import report
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
 from engine.cli.input_outcomes import finish, new_feed
@@ -33,7 +29,6 @@ from engine.events.times import format_time
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
 from engine.log.producer_time import wall_clock as now
-from engine.projection.usage_tables import UsageTables
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
@@ -72,7 +67,7 @@ def records(
     with _bills(settings) as bills:
         wanted = bills.wanted(period, tenant, job, other=other)
         if output.as_json:
-            _written(bills, lambda usage, stream: write_records(usage.records(wanted), stream))
+            bills.write(sys.stdout.buffer, lambda usage, stream: write_records(usage.records(wanted), stream))
             return
         found = bills.ask(lambda usage: list(islice(usage.records(wanted), limit + 1)))
     headings = ("RECORD", "JOB", "ATTEMPT", "FROM", "TO", "METER", "QUANTITY", "AMOUNT", "CLASS")
@@ -102,21 +97,7 @@ def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
     if output is not None and not settings.billing:
         output.note(BILLING_OFF)
     with opened(settings) as source, closing(Questions(settings, source)) as questions:
-        yield Bills(questions, source)
-
-
-def _written(bills: Bills, write: Callable[[UsageTables, BinaryIO], None]) -> None:
-    """Write an answer of any length to standard output, once all of it is known: the projection may have to be asked twice."""
-    with TemporaryFile() as spool:
-
-        def ask(usage: UsageTables) -> None:
-            spool.seek(0)
-            spool.truncate()
-            write(usage, spool)
-
-        bills.ask(ask)
-        spool.seek(0)
-        copyfileobj(spool, sys.stdout.buffer)
+        yield Bills(questions, source, settings.cluster)
 
 
 @billing.command(
@@ -139,10 +120,7 @@ def export_command(
     """
     settings, form = settings_of(context, log), "jsonl" if as_json else form
     with _bills(settings) as bills:
-        book = bills.price_book()
-        seller = Seller(issuer, settings.cluster, None if book.book is None else book.book.currency, book.time_zone, other)
-        wanted = bills.wanted(period, tenant, other=other)
-        _written(bills, lambda usage, stream: export(form, usage.records(wanted), seller, stream))
+        bills.export(form, sys.stdout.buffer, period=period, tenant=tenant, issuer=issuer, other=other)
 
 
 @billing.command("invoice", examples=["lahar billing invoice", "lahar billing invoice --period 2026-10 --tenant research"])
@@ -224,10 +202,8 @@ def report_command(
 ) -> None:
     """Write one page of HTML: cost per day, tenant and queue, and what of it was wasted."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    title = " ".join(("Bill", *((f"of {tenant}",) if tenant else ()), *((f"for {period}",) if period else ())))
     with _bills(settings) as bills:
-        wanted = bills.wanted(period, tenant, other=other)
-        page = bills.ask(lambda usage: report(usage.runs(wanted), title))
+        page = bills.report(period=period, tenant=tenant, other=other)
     if output.as_json:
         output.record({"html": page})
         return
@@ -302,7 +278,7 @@ def close(
         feed = new_feed(target, settings, output, process=not no_process)
         with closing(Questions(settings, target)) as questions:
             recorded = now() if at is None else moment(at)
-            month = close_period(feed, Bills(questions, target), settings.cluster, period, by, recorded)
+            month = close_period(feed, Bills(questions, target, settings.cluster), settings.cluster, period, by, recorded)
         finish(feed, output)
     if output.as_json:
         output.record({"period": period, "start": format_time(month.start), "end": format_time(month.end)})

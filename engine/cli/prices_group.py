@@ -8,13 +8,10 @@ from typing import Annotated
 import typer
 
 from engine.application.apply import part_of
-from engine.application.billing import price_book
 from engine.application.files import read_objects
-from engine.billing.book import Book, next_book
+from engine.application.prices import book_of, check_book, diff_books, spec_of
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.history.diff import diff_documents
 from engine.history.reading import cluster_facts
-from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.log.errors import LogUnavailableError
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
@@ -33,7 +30,7 @@ def _read(file: Path, cluster: str) -> dict[str, object]:
     if len(books) != 1:
         raise ValueError(f"{file}: has {len(books)} objects of kind PriceBook; write one")
     part_of(cluster, str(file), books[0], now())
-    return dict(books[0].content["spec"])
+    return spec_of(books[0].content)
 
 
 @prices.command("check", examples=["lahar prices check prices.yaml"])
@@ -41,19 +38,14 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
     """Check a price book: its form, what may not change, and that each kind of node has a price."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     spec = _read(file, settings.cluster)
-    known, facts = Book(), ClusterFacts()
     try:
         with opened(settings) as source:
-            known = price_book(source)
-            for event in cluster_facts(source):
-                facts.absorb(event)
+            book, faults = check_book(spec, cluster_facts(source), now())
     except LogUnavailableError as error:
         output.note(f"only the file itself was checked: {error}")
-    book, faults = next_book(known, spec, now())
-    if book is not None:
-        faults = _unpriced_nodes(book, facts)
-    for path, message in faults:
-        output.fail(f"{file}: {path}: {message}")
+        book, faults = check_book(spec, (), now())
+    for fault in faults:
+        output.fail(f"{file}: {fault.path}: {fault.message}")
     if book is None or faults:
         raise typer.Exit(BAD_INPUT)
     if output.as_json:
@@ -62,26 +54,12 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
     output.line(f"{file}: {len(book.names)} version(s), {spec['currency']}, months in {book.time_zone}")
 
 
-def _unpriced_nodes(book: Book, facts: ClusterFacts) -> list[tuple[str, str]]:
-    """Return the kinds of nodes for which the version in force has no price of a meter that it prices: path and message."""
-    version, _ = book.at(now())
-    if version is None:
-        return []
-    kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
-    return [
-        (f"spec.versions ({version.version}).prices.{meter}", f"has no price for {model or kind or 'nodes of unknown type'}")
-        for meter in version.prices
-        for kind, model in kinds
-        if version.rate("prices", meter, kind, model) is None
-    ]
-
-
 @prices.command("show", examples=["lahar prices show"])
 def show(context: typer.Context, log: LogOption = None, _as_json: JsonOption = True) -> None:
     """Show the price book in force, as JSON."""
     output, settings = output_of(context, as_json=True), settings_of(context, log)
     with opened(settings) as source:
-        book = price_book(source)
+        book = book_of(cluster_facts(source))
     if book.book is None:
         raise NotFoundError("price book", settings.log, "give one with `lahar apply FILE`")
     output.record(dict(book.spec))
@@ -93,14 +71,20 @@ def diff(context: typer.Context, file: FileArgument, log: LogOption = None, as_j
     output, settings = output_of(context, as_json), settings_of(context, log)
     spec = _read(file, settings.cluster)
     with opened(settings) as source:
-        known = price_book(source)
-    changes = list(diff_documents(dict(known.spec), spec))
+        changes = diff_books(book_of(cluster_facts(source)).spec, spec)
     for change in changes:
         if output.as_json:
             output.record(change._asdict())
             continue
-        output.line(f"{change.path}: {change.before} -> {change.after}")
+        output.line(f"{change.path}: {_shown(change.before)} -> {_shown(change.after)}")
     if changes:
         raise typer.Exit(FINDING)
     if not output.as_json:
         output.line("nothing changes")
+
+
+def _shown(value: object) -> str:
+    """Return a value of a price book as text."""
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import lahar
+from engine.cli.main import app
+
+RUNNER = CliRunner()
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
 BEGAN, ENDED = "2023-05-25T07:10:00Z", "2023-05-25T09:00:00Z"
@@ -26,12 +33,63 @@ POD = {
     "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "2"}}}]},
     "status": {"phase": "Succeeded", "startTime": BEGAN, "containerStatuses": [{"name": "c", "state": TERMINATED}]},
 }
-BOOK = {
+BOOK: dict[str, Any] = {
     "apiVersion": "lahar.dev/v1",
     "kind": "PriceBook",
     "metadata": {"name": "prices"},
     "spec": {"currency": "EUR", "versions": [{"version": "1", "from": "2020-01-01", "prices": {"gpu_seconds": {"*": "0.001"}}}]},
 }
+
+
+def test_a_program_gets_what_the_commands_export_report_check_and_compare(tmp_path: Path) -> None:
+    place = f"sqlite:{tmp_path}/lahar.db"
+    node = {"kind": "Node", "metadata": {"name": "n1", "labels": {"node.kubernetes.io/instance-type": "big"}}, "status": {}}
+    spec = BOOK["spec"]
+    small = {"version": "2", "from": "2024-01-01", "prices": {"gpu_seconds": {"small": "0.002"}}}
+    second = BOOK | {"spec": spec | {"versions": [*spec["versions"], small]}}
+    with lahar.open(place) as log:
+        log.apply(node)
+        assert log.bills.check_prices(BOOK) == []
+        (fault,) = log.bills.check_prices(second)
+        assert fault == lahar.Fault("spec.versions (2).prices.gpu_seconds", "has no price for big")
+        log.apply(BOOK)
+        log.ingest([POD])
+        for form in ("csv", "parquet", "jsonl", "focus-1.2", "focus-1.4"):
+            stream = BytesIO()
+            log.bills.export(form, stream, period="2023-05", issuer="Example")
+            assert stream.getvalue() == command(place, "export", "--format", form, "--period", "2023-05", "--issuer", "Example")
+        page = log.bills.report(period="2023-05", tenant="default")
+        assert f"{page}\n".encode() == command(place, "report", "--period", "2023-05", "--tenant", "default")
+        assert "<h1>Bill of default for 2023-05</h1>" in page
+        (record, *_) = log.bills.records()
+        explained = log.bills.explain(record.id)
+        assert json.dumps(explained.document()) == json.dumps(json.loads(command(place, "explain", record.id, "--json")))
+        for ask in (log.bills.export, lambda form, _, period: log.bills.report(period=period)):
+            with pytest.raises(lahar.PeriodError, match="'2023-5' is not a month"):
+                ask("csv", BytesIO(), period="2023-5")
+        with pytest.raises(lahar.ExportError, match="no format 'xml'"):
+            log.bills.export("xml", BytesIO())
+
+        assert log.bills.check_prices(BOOK) == []
+        (fault,) = log.bills.check_prices(second)
+        assert "was in force from 2024-01-01" in fault.message
+        (fault,) = log.bills.check_prices(BOOK | {"spec": spec | {"currency": "EURO"}})
+        assert fault.path == "spec"
+        assert log.bills.diff_prices(BOOK) == []
+        assert log.bills.diff_prices(second) == [
+            lahar.Change("versions.2.from", None, "2024-01-01"),
+            lahar.Change("versions.2.prices.gpu_seconds.small", None, "0.002"),
+        ]
+        for ask in (log.bills.check_prices, log.bills.diff_prices):
+            with pytest.raises(ValueError, match="Node is no PriceBook"):
+                ask(node)
+        with pytest.raises(ValueError, match="EURO"):
+            log.bills.diff_prices(BOOK | {"spec": spec | {"currency": "EURO"}})
+
+
+def command(place: str, *arguments: str) -> bytes:
+    """What the command writes to standard output."""
+    return RUNNER.invoke(app, ["--log", place, "billing", *arguments], catch_exceptions=False).stdout_bytes
 
 
 def test_a_program_asks_for_bills_and_closes_a_month(tmp_path: Path) -> None:

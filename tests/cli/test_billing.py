@@ -316,6 +316,36 @@ def test_prices_are_checked_shown_and_compared(billed):
     assert "small" in billed("prices", "diff", "prices.yaml", code=1).out
 
 
+def test_what_a_book_changes_is_shown_version_by_version_and_field_by_field(billed):
+    second = """\
+    - version: second
+      from: "2024-01-01"
+      prices: {gpu_seconds: {"*": "0.0006"}}
+      bill_terminating: false
+      multipliers: [{preemptible: true, factor: "0.4"}]
+"""
+    changed = BOOK.replace('"2023-01-01"', '"2023-01-01"\n      until: "2023-12-01"')
+    changed = changed.replace('- {queue: BE, factor: "0.5"}', '- {queue: BE, factor: "0.7"}\n        - {tenant: t, factor: "0.9"}')
+    Path("prices.yaml").write_text(changed + second)
+    told = billed("prices", "diff", "prices.yaml", code=1).out.splitlines()
+    assert sorted(told) == [
+        "versions.first.multipliers.1: queue=BE x 0.5 -> queue=BE x 0.7",
+        "versions.first.multipliers.2: not set -> tenant=t x 0.9",
+        "versions.first.until: not set -> 2023-12-01",
+        "versions.second.bill_terminating: not set -> false",
+        "versions.second.from: not set -> 2024-01-01",
+        "versions.second.multipliers.1: not set -> preemptible=true x 0.4",
+        "versions.second.prices.gpu_seconds.*: not set -> 0.0006",
+    ]
+    shown = billed("prices", "diff", "prices.yaml", "--json", code=1).records
+    assert {"path": "versions.second.bill_terminating", "before": None, "after": False} in shown
+    assert len(shown) == len(told)
+    Path("prices.yaml").write_text(BOOK.replace("version: first", "version: other"))
+    told = billed("prices", "diff", "prices.yaml", code=1).out.splitlines()
+    assert "versions.first.prices.cpu_seconds.*: 0.00001 -> not set" in told
+    assert "versions.other.prices.cpu_seconds.*: not set -> 0.00001" in told
+
+
 def test_a_price_book_can_be_checked_where_there_is_no_log(lahar):
     Path("prices.yaml").write_text(BOOK)
     done = lahar("prices", "check", "prices.yaml")

@@ -1,0 +1,104 @@
+"""Price books: the one in force, and what is wrong with one that is to be, or changes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from engine.billing.book import Book, applied, next_book
+from engine.events import Data, Event
+from engine.events.outcomes import Fault
+from engine.events.prices import Multiplier
+from engine.events.times import Micros
+from engine.history.diff import Change
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+
+__all__ = ["book_of", "check_book", "diff_books", "spec_of"]
+
+
+def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `spec` of an object of kind PriceBook.
+
+    Raises:
+        ValueError: it is another object.
+    """
+    spec = manifest.get("spec")
+    if manifest.get("kind") != "PriceBook" or not isinstance(spec, Mapping):
+        raise ValueError(f"{manifest.get('kind') or 'an object without `kind`'} is no PriceBook with a `spec`")
+    return dict(spec)
+
+
+def book_of(facts: Iterable[Event[Data]]) -> Book:
+    """Return the price book that is in force after some facts of the cluster."""
+    book = Book()
+    for event in facts:
+        book = applied(book, event) or book
+    return book
+
+
+def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micros) -> tuple[Book | None, list[Fault]]:
+    """Check a price book: its form, what may not change, and that each kind of node has a price.
+
+    Args:
+        spec: of the PriceBook.
+        facts: of the cluster; none: only the form is checked.
+        now: when it would be applied (microseconds).
+
+    Returns:
+        The book, unless it cannot be applied; its faults.
+    """
+    known, nodes = Book(), ClusterFacts()
+    for event in facts:
+        known = applied(known, event) or known
+        nodes.absorb(event)
+    book, faults = next_book(known, spec, now)
+    if book is None:
+        return None, [Fault(*fault) for fault in faults]
+    return book, list(_unpriced_nodes(book, nodes, now))
+
+
+def _unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
+    """Yield the kinds of nodes for which the version in force has no price of a meter that it prices."""
+    version, _ = book.at(now)
+    if version is None:
+        return
+    kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
+    for meter in version.prices:
+        for kind, model in kinds:
+            if version.rate("prices", meter, kind, model) is None:
+                path = f"spec.versions ({version.version}).prices.{meter}"
+                yield Fault(path, f"has no price for {model or kind or 'nodes of unknown type'}")
+
+
+def diff_books(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Return what differs between two price books, version by version and field by field.
+
+    Args:
+        before: `spec` of the one in force; empty: there is none.
+        after: `spec` of the new one.
+    """
+    old, new = dict(_fields("", _by_version(before))), dict(_fields("", _by_version(after)))
+    return [Change(path, old.get(path), new.get(path)) for path in {**old, **new} if old.get(path) != new.get(path)]
+
+
+def _by_version(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a book's `spec` with its versions by name, and the multipliers of each by their place."""
+    return {**spec, "versions": {version["version"]: _version(version) for version in spec.get("versions", ())}}
+
+
+def _version(version: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in version.items() if name != "version"}
+    if "multipliers" in fields:
+        fields["multipliers"] = {
+            str(place): f"{Multiplier.model_validate(one).name} x {one['factor']}"
+            for place, one in enumerate(fields["multipliers"], start=1)
+        }
+    return fields
+
+
+def _fields(path: str, value: object) -> Iterator[tuple[str, object]]:
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for name, part in value.items():
+        yield from _fields(f"{path}.{name}" if path else name, part)
