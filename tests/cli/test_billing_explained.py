@@ -180,6 +180,31 @@ def test_a_reversal_after_a_late_fact_of_the_job_names_that_event(billed):
     must_be_recomputed(billed, reversals)
 
 
+def test_a_reversal_after_a_late_price_book_names_the_book(lahar, folder):
+    lahar("ingest", "--recorded", given=f"{LONG}\n{SHORT}\n")
+    lahar("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    Path("prices.yaml").write_text(BOOK)
+    lahar("apply", "prices.yaml", "--at", "2023-06-03T00:00:00Z")
+    records = [one for one in exported(lahar) if one["record"] != "adjustment"]
+    reversals = [one for one in records if one["record"] == "reversal"]
+    assert {one["period"] for one in lahar("billing", "invoice", "--json").records} == {"2023-05", "2023-06"}
+    assert {one["amount"] for one in reversals} == {"0"}
+    must_be_recomputed(lahar, records)
+    told = lahar("billing", "explain", reversals[0]["id"]).out.splitlines()
+    assert "no price is known for it" in told
+    assert told[told.index("because later was learnt:") + 1].endswith("PriceBook prices was applied at 2023-06-03 00:00:00Z")
+
+
+def test_an_excess_that_rounds_down_is_below_zero(lahar, folder):
+    Path("prices.yaml").write_text(BOOK.replace('increment_seconds: "60"', 'increment_seconds: "60"\n      round: half_even'))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{LONG}\n")
+    excess = only(exported(lahar), record="excess", meter="gpu_seconds")
+    told = lahar("billing", "explain", excess["id"]).out
+    assert "4260 s (increments of 60 s, rounded half to even, at least 300 s): 4260 s - 4271 s = -11 s" in told
+    assert "-11 s x 1 = -11 GPU-Seconds" in told
+
+
 def test_an_adjustment_says_what_was_rounded(billed):
     adjustment = only(exported(billed), record="adjustment")
     invoice = billed("billing", "invoice", "--json").record
