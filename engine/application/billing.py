@@ -120,7 +120,8 @@ class Bills:
         if not record:
             raise ValueError("the id of a record is empty; `lahar billing records` shows them")
         found = self.ask(lambda usage: list(_runs_called(usage, record)))
-        adjustments = [] if found else [one for one in self._adjustments() if one.adjustment_id.startswith(record)]
+        whole = any(one.id == record for one, _ in found)
+        adjustments = [] if whole else [one for one in self._adjustments() if one.adjustment_id.startswith(record)]
         matches = [one.id for one, _ in found] + [one.adjustment_id for one in adjustments]
         if not matches:
             raise NotFoundError("record", record)

@@ -236,11 +236,15 @@ def test_an_invoice_with_jobs_of_kind_other_has_ids_of_its_own(billed):
 
 def test_an_id_that_means_none_or_several_is_refused(billed):
     assert "the id of a record is empty" in billed("billing", "explain", "", code=2).err
-    first = sorted(one["id"][0] for one in exported(billed))
-    often = max(first, key=first.count)
-    assert first.count(often) > 1
-    err = billed("billing", "explain", often, code=2).err
-    assert f"'{often}' matches {first.count(often)} records: " in err
-    assert "give more of the id" in err
-    assert len(err.splitlines()) == 1
+    more = (pod(f"p{place}", "2023-05-25T12:00:00Z", "2023-05-25T12:00:07Z") for place in range(6))
+    billed("ingest", "--recorded", given="".join(f"{line}\n" for line in more))
+    # Ids of records, and of adjustments with and without jobs of kind Other.
+    first = [ident[0] for ident in {one["id"] for options in ((), ("--all",)) for one in exported(billed, *options)}]
+    adjustment = only(exported(billed), record="adjustment")["id"]
+    assert first.count(adjustment[0]) > 1
+    for start in (adjustment[0], max(first, key=first.count)):
+        err = billed("billing", "explain", start, code=2).err
+        assert f"'{start}' matches {first.count(start)} records: " in err
+        assert err.endswith("; give more of the id\n")
+        assert len(err.splitlines()) == 1
     assert "no record 'zz' in this log" in billed("billing", "explain", "zz", code=3).err
