@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from random import Random
 
 import pytest
@@ -96,6 +97,20 @@ def crowd(seed: int, configured: Configuration, before_each: Callable[[Deploymen
 def test_what_is_kept_changes_no_record(name, seed):
     configured = CONFIGURATIONS[name]
     assert crowd(seed, configured, lambda _: None) == crowd(seed, configured, made_anew)
+
+
+ALLOCATE = import_module("engine.scheduling.actions.allocate")
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_pods_without_a_place_are_told_what_placing_them_finds(monkeypatch, name):
+    configured, found = CONFIGURATIONS[name], []
+    check = ALLOCATE._is_hopeless
+    monkeypatch.setattr(ALLOCATE, "_is_hopeless", lambda *asked: found.append(check(*asked)) or found[-1])
+    quick = [crowd(seed, configured, lambda _: None) for seed in range(3)]
+    assert found.count(True) > 50
+    monkeypatch.setattr(ALLOCATE, "_is_hopeless", lambda *_: False)
+    assert [crowd(seed, configured, lambda _: None) for seed in range(3)] == quick
 
 
 @pytest.mark.parametrize(

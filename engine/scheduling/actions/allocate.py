@@ -61,16 +61,21 @@ def allocate(session: Session, placement: Placement) -> None:
 
 
 def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job) -> bool:
-    """Return whether a job with one pod left has no place for it, and say why.
+    """Return whether a job whose pods are all alike has no place for any of them, and say why.
 
     `_place` finds the same. Most jobs that wait in an overloaded cluster are such, and this costs a tenth.
     """
-    if len(job.with_status("Pending")) != 1 or job.sub_groups is not None or job.key in session.failed_roles:
+    tasks = [*job.with_status("Pending").values()]
+    if not tasks or job.sub_groups is not None or job.key in session.failed_roles:
         return False
-    (task,) = job.with_status("Pending").values()
-    if task.pod_class.shape.scheduling_gates or task.pod_class.best_effort:
+    task, pod_class = tasks[0], tasks[0].pod_class
+    if pod_class.shape.scheduling_gates or pod_class.best_effort:
+        return False
+    if any(other.pod_class is not pod_class or other.role != task.role for other in tasks):
         return False
     if not session.allocatable(queue, task):
+        if len(tasks) > 1:  # a plugin may judge each by itself
+            return False
         session.explain_limit(job, queue, task)
     elif placement.best(task) is None:
         _explain_refusal(session, placement, job, task)

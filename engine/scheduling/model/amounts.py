@@ -6,7 +6,7 @@ meant: each rule says what absence stands for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from engine.kubernetes.reading.quantity import bytes_, milli, parse_quantity
@@ -111,19 +111,19 @@ def within(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) ->
         part: what is asked for; a resource of which nothing is asked is not compared.
         limit: what there may be; nothing of a resource that it lacks, but any number of places for pods.
     """
-    for name, amount in part:
-        if amount > 0 and used.get(name, 0) + amount >= limit.get(name, 0) + TOLERANCE and (name != PODS or PODS in limit):
-            return False
-    return True
+    return next(_beyond(used, part, limit), None) is None
 
 
 def missing(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) -> Amounts:
     """Return how much of what is asked for would be beyond a limit."""
-    return {
-        name: used.get(name, 0) + amount - limit.get(name, 0)
-        for name, amount in part
-        if amount > 0 and not within(used, [(name, amount)], limit)
-    }
+    return dict(_beyond(used, part, limit))
+
+
+def _beyond(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    for name, amount in part:
+        wanted, most = used.get(name, 0) + amount, limit.get(name, 0)
+        if amount > 0 and wanted >= most + TOLERANCE and (name != PODS or PODS in limit):
+            yield name, wanted - most
 
 
 def largest(left: Mapping[str, float], right: Mapping[str, float]) -> Amounts:
