@@ -104,9 +104,13 @@ ALLOCATE = import_module("engine.scheduling.actions.allocate")
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_pods_without_a_place_are_told_what_placing_them_finds(monkeypatch, name):
-    configured, found = CONFIGURATIONS[name], []
-    check = ALLOCATE._is_hopeless
-    monkeypatch.setattr(ALLOCATE, "_is_hopeless", lambda *asked: found.append(check(*asked)) or found[-1])
+    configured, found, check = CONFIGURATIONS[name], [], ALLOCATE._is_hopeless
+
+    def checked(*asked: object) -> bool:
+        found.append(check(*asked))
+        return found[-1]
+
+    monkeypatch.setattr(ALLOCATE, "_is_hopeless", checked)
     quick = [crowd(seed, configured, lambda _: None) for seed in range(3)]
     assert found.count(True) > 50
     monkeypatch.setattr(ALLOCATE, "_is_hopeless", lambda *_: False)
