@@ -25,7 +25,7 @@ from engine.events.ids import digest
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros, format_time, to_micros
-from engine.history.billing import Finding, check_billing, quote
+from engine.history.billing import Finding, Unfinished, check_billing, quote
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, events_behind, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
@@ -160,8 +160,11 @@ class Bills:
         found = budget_standings(self._source, self.invoices(period=period, tenant=tenant), period)
         return [one for one in found if tenant in (None, one.tenant)]
 
-    def verify(self) -> Iterator[Finding]:
-        """Yield the differences between what is recorded, bill and crossed thresholds, and what is recomputed."""
+    def verify(self) -> Iterator[Finding | Unfinished]:
+        """Yield the differences between what is recorded, bill and crossed thresholds, and what is recomputed.
+
+        Also yields each shard that has not taken all of its inputs, or has still to review what would differ otherwise.
+        """
         yield from check_billing(self._source)
         yield from check_budgets(self._source)
 

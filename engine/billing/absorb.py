@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from engine.billing.book import applied
 from engine.billing.calendar import month_named
-from engine.billing.nodes import await_node, forget_nodes, node_gone, node_observed, note_use
-from engine.billing.persist import BOOK, head_record, job_records, known_of, touch
+from engine.billing.forgetting import forgotten
+from engine.billing.nodes import await_node, node_gone, node_observed, note_use
+from engine.billing.persist import BOOK, head_record, known_of, touch
 from engine.billing.state import Attempt, End, Job, Known, Point, Reservation, Size, State, Terms
 from engine.billing.timers import REVIEW_AFTER, review, schedule, schedule_waiting
 from engine.events import Data, Event
@@ -261,13 +262,8 @@ def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
     _review_all(state, known, event)
 
 
-def _forgotten(state: State, known: Known, _event: Event[JobForgotten]) -> None:
-    job = known.job
-    state.touched.update(dict.fromkeys(job_records(job.id, job.count)))
-    for attempt in known.attempts:
-        state.set_due(job.id, attempt, None)
-    forget_nodes(state, known)
-    del state.jobs[job.id]
+def _forgotten(state: State, known: Known, event: Event[JobForgotten]) -> None:
+    forgotten(state, known, event.recordedtime)
 
 
 _JOB: Final[dict[type[Data], Callable[[State, Known, Event[Any]], None]]] = {

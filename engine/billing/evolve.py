@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from engine.billing.calendar import next_hour
 from engine.billing.charges import FREE
 from engine.billing.corrections import without
+from engine.billing.forgetting import forget, settle
 from engine.billing.nodes import note_reviewed, note_use
 from engine.billing.persist import BOOK, head_record, known_of, touch
 from engine.billing.state import Attempt, Job, Known, Run, Size, State
@@ -134,6 +135,10 @@ def _continues(last: Run, data: UsageRecorded) -> bool:
 
 def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Event[Data]) -> None:
     ident = event.subject
+    if data.forgotten:
+        if known is not None:
+            forget(state, known)
+        return
     if data.mark is not None:
         if known is not None and data.next < len(known.attempts):
             attempt = known.attempts[data.next]
@@ -155,6 +160,8 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
     if known is not None and data.node is None and data.next < 0:
         for attempt in known.attempts:  # the new price book may bill queued or bound time that the old one did not
             _schedule_by_book(state, known.job, attempt, event)
+    if known is not None and data.next < 0:
+        settle(state, known)
 
 
 def _schedule_by_book(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "node_observed",
     "note_reviewed",
     "note_use",
+    "review_due",
 ]
 
 _UNKNOWN: Final = 64
@@ -118,7 +119,7 @@ def _learn(node: Node, fact: NodeFact) -> Micros | None:
 
 
 def node_gone(state: State, event: Event[NodeDeleted]) -> None:
-    """Record that a node's object is gone, and forget nodes that have been gone for long."""
+    """Record that a node's object is gone, and forget nodes that have been gone for long and priced no job of the state."""
     place = (event.clusterid, event.data.name)
     node = state.nodes.pop(place, None)
     if node is not None:
@@ -130,6 +131,8 @@ def node_gone(state: State, event: Event[NodeDeleted]) -> None:
             continue
         if known.gone + _GONE > event.recordedtime:
             break
+        if other in state.used:
+            continue
         del state.nodes[other]
         state.reviewing.pop(other, None)
         state.touched[node_record(other)] = None
@@ -219,3 +222,19 @@ def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> 
     ids = _awaited(state, place, node.review)
     while ids and not node.review.awaits(ids[0]):
         heappop(ids)
+
+
+# --- all reviews ---------------------------------------------------------------------------------------------------------------
+
+
+def review_due(state: State, known: Known) -> Micros | None:
+    """Return when the last of the pending reviews that will come to a job goes on; `None`: none will."""
+    job = known.job
+    due = [job.review_at] if job.review >= 0 else []
+    if state.sweep_at is not None and state.sweep is not None and job.id > state.sweep:
+        due.append(state.sweep_at)
+    for name, since in filter(None, map(use_of, known.attempts)):
+        node = state.nodes.get((job.cluster, name))
+        if node is not None and node.review is not None and node.review.since <= since and node.review.awaits(job.id):
+            due.append(node.review.at)
+    return max(due, default=None)

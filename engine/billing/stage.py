@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Literal
 
-from engine.billing import absorb, evolve, nodes, persist, timers
+from engine.billing import absorb, evolve, forgetting, nodes, persist, timers
 from engine.billing.calendar import floor_hour
 from engine.billing.persist import known_of
 from engine.billing.state import Attempt, Known, State
@@ -27,7 +27,7 @@ _AT_ONCE: Final = 64
 
 Events = Generator[Event[Data], None, None]
 
-_Timer = tuple[Micros, Literal["hour", "review", "sweep", "node"], str, str]
+_Timer = tuple[Micros, Literal["hour", "review", "sweep", "node", "forget"], str, str]
 """When it fires, its kind, its job (empty: several), and its node."""
 
 
@@ -35,7 +35,7 @@ class BillingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 3
+    state_version: Final = 4
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "own"))
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
 
@@ -78,6 +78,9 @@ class BillingStage:
             yield from _review_of_node(state, ident, node, now)
         elif (known := known_of(state, ident)) is not None:
             turn = Turn(state, known, now)
+            if kind == "forget":
+                yield turn.reviewed(-1, forgotten=True)
+                return
             if len(known.attempts) > _AT_ONCE:
                 yield turn.reviewed(0)
             else:
@@ -95,8 +98,12 @@ class BillingStage:
                 yield Turn(state, known, now).passed(attempt, time)
         elif kind == "review":
             yield Turn(state, state.jobs[ident], now).reviewed(-1)
-        elif (gone := known_of(state, ident)) is not None:
-            yield _behind_node(Turn(state, gone, now), node) if node else Turn(state, gone, now).reviewed(-1, sweep=state.sweeps)
+        elif (passed := known_of(state, ident)) is not None:
+            turn = Turn(state, passed, now)
+            if kind == "forget":
+                yield turn.reviewed(-1, forgotten=True)
+            else:
+                yield _behind_node(turn, node) if node else turn.reviewed(-1, sweep=state.sweeps)
 
     def timer(self, state: State) -> str:
         """Name the timer that fires next."""
@@ -180,6 +187,8 @@ def _timers(state: State) -> Iterator[_Timer]:
     if (found := nodes.first_node_review(state)) is not None:
         at, (_, node), of = found
         yield at, "node", of, node
+    if (oldest := forgetting.first_superfluous(state)) is not None:
+        yield oldest[0], "forget", oldest[1], ""
 
 
 def _first(state: State) -> _Timer | None:

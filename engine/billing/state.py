@@ -188,6 +188,8 @@ class Job(Struct, array_like=True, gc=False):
     """Of a job that is over: nodes by which attempts were charged, and when the last of them got it; `None`: they are many."""
     reservations: list[Reservation] = []
     """In the order in which they began."""
+    forgotten: Micros | None = None
+    """When the lifecycle stage forgot it; `None`: it has not."""
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
@@ -306,6 +308,10 @@ class State:
     """By node the jobs that it priced, and when the last attempt of each was bound to it. Derived."""
     node_reviews: list[tuple[Micros, Place]] = field(default_factory=list)
     """Heap of the nodes under review, by the time of the next step. Derived."""
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """Forgotten jobs: a price is missing on the bill of each, or it is under review. Derived."""
+    oldest: list[tuple[Micros, str]] = field(default_factory=list)
+    """Heap of these by the time at which they were forgotten, and of some that are gone. Derived."""
     reviewing: dict[Place, list[str]] = field(default_factory=dict)
     """Heaps of the jobs still to be visited by these reviews; built by the first step. Derived."""
 

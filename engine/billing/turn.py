@@ -138,10 +138,12 @@ class Turn:
         """Return that an attempt had nothing to record at an hour mark."""
         return self.event(UsageReviewed(attempt.ordinal, mark=mark), mark, attempt.created.id)
 
-    def reviewed(self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False) -> Event[Any]:
+    def reviewed(
+        self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False, forgotten: bool = False
+    ) -> Event[Any]:
         """Return the progress of a review of the job's attempts (`UsageReviewed`)."""
         since = self.known.job.since
-        return self.event(UsageReviewed(next_, None, sweep, node, last), self.now, since[0][1] if since else "")
+        return self.event(UsageReviewed(next_, None, sweep, node, last, forgotten), self.now, since[0][1] if since else "")
 
     def _key(self, attempt: Attempt) -> tuple[str, int, int, str]:
         slot = (attempt.task, attempt.index, attempt.number)

@@ -207,6 +207,8 @@ class UsageReviewed(Data):
     """The node whose jobs are reviewed, because facts about it have changed."""
     last: bool = False
     """It is the last step of that review."""
+    forgotten: bool = False
+    """The job, forgotten long ago, leaves the state of billing although its use has no price: there are too many such jobs."""
 
 
 @event("lahar.period.closed.v1", topic="cluster")

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.billing.absorb import absorb
 from engine.billing.charges import charges_of, factors_of
 from engine.billing.corrections import difference, part
 from engine.billing.evolve import evolve, run_of
+from engine.billing.nodes import review_due
 from engine.billing.persist import known_of
 from engine.billing.runs import runs_of
+from engine.billing.stage import STAGE, BillingStage
 from engine.billing.state import Attempt, Known, Run, State
 from engine.billing.turn import Turn
 from engine.events import Data, Event, decode
-from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded, UsageWithdrawn
+from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
+from engine.events.inputs import NodeDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
 from engine.history.letters import dead_lettered
-from engine.log.port import Searchable
+from engine.history.taken_inputs import TakenInputs
+from engine.log.port import Partition, Record, Searchable, SearchableLog, ShardId
+from engine.processor.partitions import shard_count
 
-__all__ = ["Finding", "check_billing", "costs", "quote"]
+__all__ = ["Finding", "Unfinished", "check_billing", "costs", "quote"]
+
+_STAGE: Final = BillingStage()
 
 
 class Finding(NamedTuple):
@@ -38,23 +45,78 @@ class Finding(NamedTuple):
         return self._asdict()
 
 
-def check_billing(log: Searchable) -> Iterator[Finding]:
+class Unfinished(NamedTuple):
+    """What a shard of billing has still to do; its bill was compared as far as it has come."""
+
+    shard: str
+    """`billing/0`"""
+    behind: bool
+    """It has not taken all of its inputs."""
+    review: Micros | None
+    """When the last review that is pending goes on, of those that may correct something; `None`: none may."""
+
+    def sentence(self) -> str:
+        """Return it in words."""
+        behind = ["it has not read all job events yet"] if self.behind else []
+        review = [] if self.review is None else [f"a review is pending until {format_time(self.review)}: it will correct more"]
+        return f"{self.shard}: {'; '.join((*behind, *review))}"
+
+
+def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
     """Recompute the bill from job events and cluster facts, and yield each difference from the recorded bill.
 
-    Recomputes every recorded charge and every attempt's runs, closed months included. Open attempts are checked up to their last
-    usage record.
+    Recomputes every recorded charge and every attempt's runs, closed months included, by what each shard had taken. The bill of a
+    job that has left the state is final: it is compared as of that moment. Open attempts are checked up to their last usage record.
 
     Raises:
         LogError: the log cannot be read to its end.
     """
-    state = _facts(log)
-    for event in _events(log, "billing"):
-        yield from _check_event(state, event)
-        evolve(state, event)
+    for number in range(shard_count(log, _STAGE)):
+        yield from _check_shard(log, number)
+
+
+def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinished]:
+    shard = ShardId(STAGE, number)
+    if (view := log.look(shard)) is None:
+        return
+    state, found = _STAGE.initial(), list[Finding]()
+    taken = TakenInputs(log, _STAGE, number, lambda event: found.extend(_applied(state, event, _STAGE.absorb)))
+    for record in _written(log, shard):
+        event = decode(record.message, bounded=False)
+        taken.up_to(record.basis)
+        found += _check_event(state, event)
+        found += _applied(state, event, _STAGE.evolve)
+        state.touched.clear()
+        yield from found
+        found.clear()
+    taken.up_to(view.position.vector)
+    yield from found
+    reviews = set[Micros]()
     for ident in sorted(state.ids()):
-        if (known := known_of(state, ident)) is not None:
-            for attempt in known.attempts:
-                yield from _check_attempt(state, known, attempt)
+        if (known := known_of(state, ident)) is not None and (differences := list(_check_job(state, known))):
+            if (due := review_due(state, known)) is None:
+                yield from differences
+            else:
+                reviews.add(due)
+    if reviews or not taken.are_all:
+        yield Unfinished(str(shard), not taken.are_all, max(reviews, default=None))
+
+
+def _written(log: SearchableLog, shard: ShardId) -> Iterator[Record]:
+    """Yield a shard's billing events in order."""
+    partition, offset = Partition("billing", shard.number), 0
+    while found := log.read(partition, offset, 500):
+        yield from (record for record in found if record.shard == str(shard))
+        offset = found[-1].offset + 1
+
+
+def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Data]], None]) -> list[Finding]:
+    """Apply an event; return the differences in the bill of a job that leaves the state by it."""
+    leaving = known_of(state, event.subject) if isinstance(event.data, JobForgotten | UsageReviewed) else None
+    apply(state, event)
+    if leaving is None or known_of(state, event.subject) is leaving:
+        return []
+    return [] if review_due(state, leaving) is not None else list(_check_job(state, leaving))
 
 
 def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
@@ -81,14 +143,14 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
 
 
 def _facts(log: Searchable) -> State:
-    """Return the state of a billing shard that has absorbed the job events of all shards and forgotten none."""
+    """Return the state of a billing shard that has absorbed the job events of all shards and forgotten no job and no node."""
     state = State()
     dead = dead_lettered(log, "cluster")
     for record in log.scan(("cluster", "job-events")):
         if record.partition.topic == "cluster" and (record.partition.number, record.offset) in dead:
             continue  # the stages passed it over
         event = decode(record.message, bounded=False)
-        if not isinstance(event.data, JobForgotten):
+        if not isinstance(event.data, JobForgotten | NodeDeleted):
             absorb(state, event)
     state.touched.clear()
     return state
@@ -144,6 +206,11 @@ def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:
 
 def _sum(charges: Iterable[Charge]) -> str:
     return ", ".join(f"{charge.meter} {charge.quantity} x {charge.price} = {charge.amount}" for charge in charges) or "nothing"
+
+
+def _check_job(state: State, known: Known) -> Iterator[Finding]:
+    for attempt in known.attempts:
+        yield from _check_attempt(state, known, attempt)
 
 
 def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Finding]:

@@ -9,16 +9,14 @@ from typing import Any
 
 from engine.billing.invoice import Invoice
 from engine.budgets.stage import STAGE, BudgetsStage
-from engine.budgets.state import State
-from engine.events import Data, Event, decode
+from engine.events import Event, decode
 from engine.events.budgets import Budget, BudgetCrossed
 from engine.events.decimals import plain
-from engine.events.outcomes import DeadLettered
 from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.reading import cluster_facts
-from engine.log.port import Partition, SearchableLog, ShardId
-from engine.processor.partitions import input_partitions
+from engine.history.taken_inputs import TakenInputs
+from engine.log.port import SearchableLog, ShardId
 
 __all__ = ["BudgetStanding", "budget_standings", "check_budgets"]
 
@@ -128,11 +126,12 @@ def check_budgets(log: SearchableLog) -> Iterator[Finding]:
     view = log.look(shard)
     if view is None:
         return
-    taken = _Taken(log, shard)
+    state = _STAGE.initial()
+    taken = TakenInputs(log, _STAGE, shard.number, lambda event: _STAGE.absorb(state, event))
     for record in log.scan(("budgets",), {BudgetCrossed.TYPE}):
         event: Event[Any] = decode(record.message, bounded=False)
         taken.up_to(record.basis)
-        data, tenant = event.data, taken.state.tenants.get(event.subject)
+        data, tenant = event.data, state.tenants.get(event.subject)
         reached = () if tenant is None else tenant.reached(data.period)
         right = next(
             (
@@ -150,36 +149,9 @@ def check_budgets(log: SearchableLog) -> Iterator[Finding]:
             yield Finding(
                 event.subject, data.period, f"{event.id} says {data.amount} of {data.budget}; that is {right[0]} of {right[1]}"
             )
-        _STAGE.evolve(taken.state, event)
+        _STAGE.evolve(state, event)
     taken.up_to(view.position.vector)
-    for name, known in sorted(taken.state.tenants.items()):
+    for name, known in sorted(state.tenants.items()):
         for period in sorted(known.months):
             for threshold, budget, _ in known.reached(period):
                 yield Finding(name, period, f"{threshold} % of {plain(budget.amount)} {budget.currency} is reached, and not said")
-
-
-class _Taken:
-    """The state of the shard, folded again as far as it had taken inputs."""
-
-    def __init__(self, log: SearchableLog, shard: ShardId) -> None:
-        self.state: State = _STAGE.initial()
-        self._log = log
-        self._partitions: list[Partition] = list(input_partitions(log, _STAGE, 0))
-        self._offsets = [0] * len(self._partitions)
-        letters = (decode(record.message).data for record in log.scan(("dead-letters",)) if record.shard == str(shard))
-        self._dead = {(data.topic, data.partition, data.offset) for data in letters if isinstance(data, DeadLettered)}
-
-    def up_to(self, vector: Iterable[int]) -> None:
-        """Take what lies before some offsets and was not taken yet."""
-        for place, end in enumerate(vector):
-            partition = self._partitions[place]
-            while self._offsets[place] < end:
-                found = self._log.read(partition, self._offsets[place], min(500, end - self._offsets[place]))
-                for record in found:
-                    if record.offset < end and (*partition, record.offset) not in self._dead:
-                        self._absorb(decode(record.message, bounded=False))
-                # Offsets may have gaps, so what was read may lie behind the end.
-                self._offsets[place] = min(found[-1].offset + 1, end) if found else end
-
-    def _absorb(self, event: Event[Data]) -> None:
-        _STAGE.absorb(self.state, event)

@@ -25,7 +25,7 @@ from engine.events.attempts import (
 from engine.events.billing import PeriodClosed
 from engine.events.ids import digest
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
-from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.times import format_time, parse_time
 from statemachines.spec import JobSpec, Requests
 
@@ -41,6 +41,7 @@ __all__ = [
     "Program",
     "Step",
     "closed_programs",
+    "forgotten_programs",
     "in_force",
     "node_programs",
     "programs",
@@ -494,5 +495,21 @@ def closed_programs(draw: st.DrawFn, most: int = 16) -> Program:
     for step in draw(
         st.lists(_step("late", "late", "late", "revise", "node", "node_late", "book", "close"), min_size=2, max_size=8)
     ):
+        program.do(step)
+    return program
+
+
+@st.composite
+def forgotten_programs(draw: st.DrawFn, most: int = 16) -> Program:
+    """Draw a program of jobs that are over and forgotten one by one, while price books come and nodes change."""
+    program = draw(programs(4, most))
+    while program.live:
+        program.do(draw(_step("end")))
+    for job in draw(st.permutations(sorted(program.jobs))):
+        program.of_job(job, JobPhaseChanged("Completed", "Running"), program.now)
+        for step in draw(st.lists(_step("book", "wait", "node", "node_late"), max_size=3)):
+            program.do(step)
+        program.of_job(job, JobForgotten(finished=program.now), program.now)
+    for step in draw(st.lists(_step("book", "book", "close", "node", "wait"), max_size=5)):
         program.do(step)
     return program

@@ -15,7 +15,7 @@ from bill_story import PRICES, Story
 from billing_shard import append, messages, opened, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_programs import HOUR, Program, closed_programs, programs
+from job_programs import HOUR, Program, closed_programs, forgotten_programs, programs
 from standing import standing, written
 
 from engine.billing import persist
@@ -30,7 +30,7 @@ from engine.processor import recovery, snapshots
 from engine.processor.recovery import recover
 
 STAGE = BillingStage()
-any_program = st.one_of(programs(4, 14), closed_programs(8))
+any_program = st.one_of(programs(4, 14), closed_programs(8), forgotten_programs(8))
 QUICK = settings(max_examples=8)
 DEEP = settings(max_examples=600, derandomize=False)
 
@@ -44,6 +44,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(processors, "OUTPUT_LIMIT", 25)
     monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
     monkeypatch.setattr("engine.billing.absorb._FEW", 1)
+    monkeypatch.setattr("engine.billing.forgetting._UNPRICED", 1)
     monkeypatch.setattr("engine.billing.persist._UNPACKED", 1)
     monkeypatch.setattr("engine.billing.due._PAGE", 2)
     monkeypatch.setattr("engine.billing.state._FEW", 1)
@@ -154,7 +155,7 @@ def test_snapshot_and_tail_are_the_fold_from_zero_behind_every_commit(program, b
 
 @pytest.mark.slow
 @DEEP
-@given(st.one_of(programs(most=40), closed_programs()), st.integers(1, 9), st.integers(1, 40))
+@given(st.one_of(programs(most=40), closed_programs(), forgotten_programs()), st.integers(1, 9), st.integers(1, 40))
 def test_snapshot_and_tail_of_long_programs_are_the_fold_from_zero(program, batch, every):
     must_recover_behind_every_commit(program, batch, every)
 

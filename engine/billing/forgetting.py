@@ -1,0 +1,59 @@
+"""Jobs that the lifecycle stage has forgotten: their bills are final.
+
+A job whose use has no price yet is kept until a price book has priced all of it, up to a number of jobs; then the oldest goes.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+from engine.billing.nodes import forget_nodes
+from engine.billing.persist import job_records
+from engine.billing.state import Known, State
+from engine.events.times import Micros
+
+__all__ = ["first_superfluous", "forget", "forgotten", "settle"]
+
+_UNPRICED: Final = 100_000
+"""Forgotten jobs without a price that a shard keeps: some 70 MB."""
+
+
+def forgotten(state: State, known: Known, at: Micros) -> None:
+    """Note that a job is forgotten."""
+    known.job.forgotten = at
+    settle(state, known)
+    if known.job.id in state.jobs:
+        state.unsettled[known.job.id] = None
+        heappush(state.oldest, (at, known.job.id))
+
+
+def settle(state: State, known: Known) -> None:
+    """Remove a forgotten job if no price is missing on its bill and nothing of it is still to be reviewed."""
+    job = known.job
+    if job.forgotten is not None and (job.open or (job.review < 0 and not _lacks_price(known))):
+        forget(state, known)
+
+
+def _lacks_price(known: Known) -> bool:
+    return any(run.price_version is None for attempt in known.attempts for run in attempt.recorded)
+
+
+def forget(state: State, known: Known) -> None:
+    """Remove a job."""
+    job = known.job
+    state.touched.update(dict.fromkeys(job_records(job.id, job.count)))
+    for attempt in known.attempts:
+        state.set_due(job.id, attempt, None)
+    forget_nodes(state, known)
+    state.unsettled.pop(job.id, None)
+    del state.jobs[job.id]
+
+
+def first_superfluous(state: State) -> tuple[Micros, str] | None:
+    """Return when the job that goes next was forgotten, and its id; `None`: they are not too many, or a review comes to them."""
+    if len(state.unsettled) <= _UNPRICED or state.sweep is not None:
+        return None
+    while state.oldest[0][1] not in state.unsettled:
+        heappop(state.oldest)
+    return state.oldest[0]

@@ -1,0 +1,134 @@
+"""The bill of a job that the lifecycle stage has forgotten: a late price book prices it, nothing else changes it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from bill_story import NOON, PRICES, Story
+from billing_shard import opened
+from job_programs import SECOND
+from standing import written
+
+from engine.billing import forgetting
+from engine.events.billing import UsageReviewed
+from engine.events.inputs import NodeDeleted, NodeObserved
+from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
+from engine.history.billing import Unfinished, check_billing
+
+DAY = 86_400
+
+
+def finished(story, job, at=0.0, node="n1"):
+    """A job runs for 100 s."""
+    story.start(job, 0, at)
+    story.run(job, 0, at, node=node)
+    story.end(job, 0, at + 100)
+    story.say("job-events", JobPhaseChanged("Completed", "Running"), job, at + 100)
+
+
+def forgotten(story, job, at=30 * DAY):
+    story.say("job-events", JobForgotten(finished=NOON + 100 * SECOND), job, at)
+
+
+def test_a_late_book_prices_jobs_that_were_forgotten_before_it():
+    story = Story()
+    finished(story, "j")
+    forgotten(story, "j")
+    story.prices({"prices": PRICES}, at=40 * DAY)
+    story.wait(41 * DAY)
+    assert story.amount() == 10
+    assert list(check_billing(story.log)) == []
+    assert list(story.shard.state.ids()) == [], "its bill is final"
+
+
+@pytest.mark.parametrize("recovers", [False, True])
+def test_a_part_that_has_no_price_keeps_its_job_for_the_next_book(recovers):
+    story = Story()
+    finished(story, "j")
+    forgotten(story, "j")
+    middle = {"version": "v1", "from": NOON + 60 * SECOND, "prices": PRICES}
+    for at, versions in ((40, [middle]), (50, [middle, {"version": "v0", "from": NOON - DAY * SECOND, "prices": PRICES}])):
+        if recovers:
+            story.shard = opened(story.log, every=1)
+        story.prices(*versions, at=at * DAY)
+        story.wait((at + 1) * DAY)
+        assert list(check_billing(story.log)) == []
+        assert story.amount() == (4 if at == 40 else 10)
+
+
+def test_forgotten_jobs_without_a_price_are_bounded_and_the_oldest_go(monkeypatch):
+    monkeypatch.setattr(forgetting, "_UNPRICED", 2)
+    story = Story()
+    for place, job in enumerate("dacb"):
+        finished(story, job, place)
+        forgotten(story, job, 30 * DAY + place)
+    story.wait(31 * DAY)
+    assert [event.subject for event in written(story.log) if isinstance(event.data, UsageReviewed)] == ["d", "a"]
+    assert sorted(story.shard.state.ids()) == ["b", "c"]
+    story.shard = opened(story.log)
+    assert sorted(story.shard.state.unsettled) == ["b", "c"]
+    story.prices({"prices": PRICES}, at=40 * DAY)
+    story.wait(41 * DAY)
+    assert {job: story.amount(job) for job in "abcd"} == {"a": 0, "b": 10, "c": 10, "d": 0}
+    assert list(check_billing(story.log)) == []
+
+
+def test_a_node_first_heard_of_when_its_job_is_forgotten_changes_no_bill():
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": "0.1", "large": "1"}}})
+    finished(story, "j")
+    forgotten(story, "j")
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", 31 * DAY)
+    story.wait(32 * DAY)
+    assert story.amount() == 10
+    assert list(check_billing(story.log)) == []
+
+
+def test_a_job_forgotten_while_a_fact_about_its_node_waits_for_its_review_keeps_its_bill():
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": "0.1", "large": "1"}}})
+    story.say("cluster", NodeObserved("n1", type="small"), "n1", 0)
+    finished(story, "j", 10)
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", 5, 30 * DAY - 1)
+    forgotten(story, "j")
+    story.wait(31 * DAY)
+    assert story.amount() == 10
+    assert list(check_billing(story.log)) == []
+
+
+def test_a_node_that_is_gone_for_long_still_prices_the_jobs_of_the_state():
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": "0.1", "large": "1"}}})
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", 0)
+    finished(story, "j")
+    for node, day in (("n1", 1), ("n2", 402)):
+        story.say("cluster", NodeObserved(node), node, day * DAY)
+        story.say("cluster", NodeDeleted(node), node, day * DAY)
+    story.say("job-events", JobRevised(tenant="other"), "j", 403 * DAY)
+    story.wait(404 * DAY)
+    assert story.amount() == 100
+    assert list(check_billing(story.log)) == []
+    forgotten(story, "j", 405 * DAY)
+    story.say("cluster", NodeDeleted("clock"), "clock", 406 * DAY)
+    assert [name for _, name in story.shard.state.nodes] == ["n2", "clock"]
+    assert list(check_billing(story.log)) == []
+
+
+def test_what_a_pending_review_will_correct_is_no_difference():
+    story = Story()
+    finished(story, "j")
+    story.prices({"prices": PRICES}, at=200)
+    assert story.amount() == 0
+    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=False, review=NOON + 260 * SECOND)]
+    story.wait(300)
+    assert story.amount() == Decimal(10)
+    assert list(check_billing(story.log)) == []
+
+
+def test_what_billing_has_not_read_is_no_difference():
+    story = Story()
+    finished(story, "j")
+    story.shard.step = lambda: 0
+    story.late("j", 0, 200, rank="node", ended=NOON + 60 * SECOND)
+    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=True, review=None)]
