@@ -25,7 +25,7 @@ from engine.events.ids import digest
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros, format_time, to_micros
-from engine.history.billing import Finding, Unfinished, check_billing, quote
+from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, events_behind, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
@@ -151,6 +151,10 @@ class Bills:
         """Return the use of open attempts up to a moment that is not recorded yet, as invoices."""
         moment = to_micros(until) if isinstance(until, datetime) else until
         return invoices(run for run in quote(self._source, moment) if tenant in (None, run.data.tenant))
+
+    def recorded_at(self, month: Month) -> Micros | None:
+        """Return when open attempts are recorded whose use in a month is not recorded yet; see `engine.history.billing`."""
+        return recorded_at(self._source, month.start, month.end)
 
     def budgets(self, *, period: str | None = None, tenant: str | None = None) -> list[BudgetStanding]:
         """Return what is spent of each budget, by month and tenant; arguments and errors as of `records`.
@@ -280,7 +284,7 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         now: recorded time of the closing (microseconds).
 
     Raises:
-        PeriodError: not a month, not ended, already closed, or without usage.
+        PeriodError: not a month, not ended, already closed, without usage, or its usage waits for a later hour mark.
     """
     feed.process()
     month = month_of_name(name, bills.price_book().time_zone)
@@ -290,7 +294,11 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
     if month.end > now:
         raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then")
     if name not in used:
-        raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
+        recorded = bills.recorded_at(month)
+        if recorded is None:
+            raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
+        if recorded > now:
+            raise PeriodError(f"what open attempts used in {name} is recorded at {format_time(recorded)}; close it then")
     data = PeriodClosed(name, by)
     event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, now, now, 0, "", "", cluster, data)
     feed.append("cluster", [encode(event, cluster)])

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from engine.events.times import EARLIEST, LATEST, SECOND, Micros, to_micros
 
-__all__ = ["HOUR", "Month", "floor_hour", "following", "month_named", "month_of", "next_hour"]
+__all__ = ["HOUR", "Month", "floor_hour", "following", "month_named", "month_of", "next_hour", "next_mark"]
 
 HOUR: Final = 3600 * SECOND
 
@@ -36,6 +36,14 @@ def floor_hour(moment: Micros) -> Micros:
 def next_hour(moment: Micros) -> Micros:
     """Return the first hour mark after a moment."""
     return moment - moment % HOUR + HOUR
+
+
+def next_mark(moment: Micros, zone: str) -> Micros:
+    """Return when open attempts are recorded next after a moment: at an hour mark, or at the end of a month in a time zone.
+
+    A month may end within an hour of UTC, as in Nepal; what was used in it is recorded before it can be closed.
+    """
+    return min(next_hour(moment), month_of(moment, zone).end)
 
 
 def month_named(name: str, zone: str) -> Month | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from engine.billing.calendar import next_hour
+from engine.billing.calendar import next_mark
 from engine.billing.charges import FREE
 from engine.billing.corrections import without
 from engine.billing.forgetting import forget, settle
@@ -60,7 +60,7 @@ def _marked(state: State, job: str, attempt: Attempt, mark: Micros) -> None:
     """Note the hour mark up to which an open attempt is recorded. A replay that absorbs facts first may not have its `due` yet."""
     if attempt.end is None and mark > attempt.marked and (attempt.due is None or mark >= attempt.due):
         attempt.marked = mark
-        state.set_due(job, attempt, next_hour(mark))
+        state.set_due(job, attempt, next_mark(mark, state.book.time_zone))
 
 
 def run_of(data: UsageRecorded) -> Run:

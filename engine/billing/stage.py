@@ -116,7 +116,7 @@ class BillingStage:
 
     def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:
         """Return when the earliest timer fires; hour marks up to the horizon fire together at the last of them."""
-        return floor_hour(horizon) if due == timers.mark_due(state) else due
+        return max(floor_hour(horizon), due) if due == timers.mark_due(state) else due
 
     def unfinished(self, state: State) -> Micros | None:
         """Return when the next review step is due (microseconds), or `None`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
-from engine.billing.calendar import HOUR, next_hour
+from engine.billing.calendar import HOUR, next_mark
 from engine.billing.persist import head_record, known_of, touch
 from engine.billing.state import Attempt, Job, Known, State
 from engine.events import Data, Event
@@ -18,14 +18,15 @@ REVIEW_AFTER: Final = 60 * SECOND
 
 
 def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Event[Data], *, bills: bool = True) -> None:
-    """Schedule an open attempt for the first hour mark after a moment, unless it is already scheduled.
+    """Schedule an open attempt for the first hour mark or end of a month after a moment, unless it is already scheduled.
 
     If the event of that moment is recorded an hour later or more, as in the import of an old trace, the first mark after its
     recordedtime counts: the attempt's end may be among the next events, and years would be recorded before it.
     """
     if bills and attempt.due is None and attempt.end is None:
         begin = max(begin, attempt.marked)
-        state.set_due(job, attempt, next_hour(begin if told.recordedtime - begin < HOUR else told.recordedtime))
+        since = begin if told.recordedtime - begin < HOUR else told.recordedtime
+        state.set_due(job, attempt, next_mark(since, state.book.time_zone))
         touch(state, job, attempt)
 
 

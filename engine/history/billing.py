@@ -27,7 +27,7 @@ from engine.history.taken_inputs import TakenInputs
 from engine.log.port import Partition, Record, Searchable, SearchableLog, ShardId
 from engine.processor.partitions import shard_count
 
-__all__ = ["Finding", "Unfinished", "check_billing", "costs", "quote"]
+__all__ = ["Finding", "Unfinished", "check_billing", "costs", "quote", "recorded_at"]
 
 _STAGE: Final = BillingStage()
 
@@ -129,6 +129,29 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
     Raises:
         LogError: the log cannot be read to its end.
     """
+    for _, event in _unrecorded(log, until):
+        if isinstance(event.data, UsageRecorded):
+            yield event
+
+
+def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
+    """Return when the last open attempt whose use in a stretch of time is not recorded yet is recorded; `None`: there is none.
+
+    Args:
+        log: folded from its beginning.
+        begin: begin of the stretch (microseconds).
+        end: its end, exclusive.
+
+    Raises:
+        LogError: the log cannot be read to its end.
+    """
+    found = _unrecorded(log, end)
+    marks = (attempt.due for attempt, event in found if isinstance(event.data, UsageRecorded) and event.data.end > begin)
+    return max((mark for mark in marks if mark is not None), default=None)
+
+
+def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Attempt, Event[Any]]]:
+    """Yield the events that would record the use of open attempts up to a moment."""
     state = _facts(log)
     for event in _events(log, "billing"):
         evolve(state, event)
@@ -138,8 +161,7 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
         turn = Turn(state, known, until)
         for attempt in known.attempts:
             if attempt.end is None:
-                made = turn.corrections(attempt, max(until, attempt.marked))
-                yield from (event for event in made if isinstance(event.data, UsageRecorded))
+                yield from ((attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
 
 
 def _facts(log: Searchable) -> State:

@@ -49,15 +49,17 @@ class Slice:
     billable: bool
 
 
-def lifetime(facts: AttemptFacts, now: int) -> tuple[int, int]:
-    """Return when an attempt begins and ends; an open one ends at the last hour mark that has passed."""
-    end = min(facts.ends)[1] if facts.ends else now - now % HOUR
+def lifetime(program: Program, facts: AttemptFacts, now: int) -> tuple[int, int]:
+    """Return when an attempt begins and ends; an open one ends at the last hour mark, or end of a month, that has passed."""
+    hour = now - now % HOUR
+    marks = [hour, *_month_ends(hour, now + 1, _zone_of(program))]
+    end = min(facts.ends)[1] if facts.ends else max(mark for mark in marks if mark <= now)
     return facts.created, max(facts.created, end)
 
 
 def slices(program: Program, job: JobFacts, facts: AttemptFacts, now: int) -> Iterator[Slice]:
     """Yield all slices of an attempt, billable or not; without gaps they cover its lifetime."""
-    begin, end = lifetime(facts, now)
+    begin, end = lifetime(program, facts, now)
     phases = [("queued", begin)]
     for kind, time in (("bound", facts.bound), ("running", facts.running), ("terminating", facts.terminating)):
         if time is not None:
@@ -66,7 +68,7 @@ def slices(program: Program, job: JobFacts, facts: AttemptFacts, now: int) -> It
         begin,
         end,
         *range(begin - begin % HOUR, end, HOUR),
-        *_month_ends(begin, end, program.zone if program.versions else "UTC"),
+        *_month_ends(begin, end, _zone_of(program)),
     }
     cuts.update(time for _, time in phases)
     waits_until = phases[1][1] if len(phases) > 1 else end
@@ -104,6 +106,10 @@ def _is_billable(kind: str, rules: Mapping[str, Any], ran: bool) -> bool:
         "running": True,
         "terminating": rules.get("bill_terminating", True) and ran,
     }[kind]
+
+
+def _zone_of(program: Program) -> str:
+    return program.zone if program.versions else "UTC"
 
 
 def _month_ends(begin: int, end: int, zone: str) -> Iterator[int]:

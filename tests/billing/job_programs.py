@@ -42,6 +42,7 @@ __all__ = [
     "Step",
     "closed_programs",
     "forgotten_programs",
+    "half_hour_programs",
     "in_force",
     "node_programs",
     "programs",
@@ -511,5 +512,19 @@ def forgotten_programs(draw: st.DrawFn, most: int = 16) -> Program:
             program.do(step)
         program.of_job(job, JobForgotten(finished=program.now), program.now)
     for step in draw(st.lists(_step("book", "book", "close", "node", "wait"), max_size=5)):
+        program.do(step)
+    return program
+
+
+@st.composite
+def half_hour_programs(draw: st.DrawFn) -> Program:
+    """Draw a program of attempts that run while a month ends at 18:15 UTC, which is closed a minute later."""
+    program = Program(parse_time("2026-03-31T16:40:00Z"), "Asia/Kathmandu")
+    program.do(draw(_step("book")))
+    for name in ("start", "run", *draw(st.lists(st.sampled_from(("start", "run", "end", "resize", "revise")), max_size=5))):
+        program.do(draw(_step(name)))
+    program.now = max(program.now, parse_time("2026-03-31T18:16:00Z"))
+    program.close(parse_time("2026-03-31T00:00:00Z"))
+    for step in draw(st.lists(_step("end", "late", "start", "run", "wait", "revise", "node_late"), max_size=6)):
         program.do(step)
     return program

@@ -15,7 +15,7 @@ from bill_oracle import expected, lifetime, month_at, slices
 from billing_shard import append, messages, opened, run, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_programs import HOUR, MINUTE, STARTS, Program, closed_programs, node_programs, programs
+from job_programs import HOUR, MINUTE, STARTS, Program, closed_programs, half_hour_programs, node_programs, programs
 from standing import lines_of, must_reverse_what_it_names, net, standing, written
 
 from engine.billing.invoice import invoices
@@ -94,6 +94,13 @@ def test_what_is_learnt_of_closed_months_is_billed_later(program):
     must_be_billed_rightly(program)
 
 
+@QUICK
+@given(half_hour_programs())
+def test_what_is_used_while_a_month_ends_within_an_hour_is_what_the_oracle_bills(program):
+    """Law 9: the month is closed a minute after its end, 18:15 UTC."""
+    must_be_billed_rightly(program)
+
+
 @pytest.mark.slow
 @DEEP
 @given(st.one_of(programs(most=60), closed_programs(most=60)))
@@ -117,7 +124,7 @@ def test_slices_and_what_is_not_billed_make_up_the_lifetime(program):
             recorded[record.run.uid][record.charge.meter, record.start, record.end] += -1 if record.run.reverses else 1
     for job in program.jobs.values():
         for facts in job.attempts.values():
-            begin, end = lifetime(facts, now)
+            begin, end = lifetime(program, facts, now)
             cut = list(slices(program, job, facts, now))
             assert sum(slice_.end - slice_.start for slice_ in cut) == end - begin
             for meter in {meter for meter, *_ in recorded[facts.uid]}:

@@ -15,7 +15,7 @@ from bill_story import PRICES, Story
 from billing_shard import append, messages, opened, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_programs import HOUR, Program, closed_programs, forgotten_programs, programs
+from job_programs import HOUR, Program, closed_programs, forgotten_programs, half_hour_programs, programs
 from standing import standing, written
 
 from engine.billing import persist
@@ -30,7 +30,7 @@ from engine.processor import recovery, snapshots
 from engine.processor.recovery import recover
 
 STAGE = BillingStage()
-any_program = st.one_of(programs(4, 14), closed_programs(8), forgotten_programs(8))
+any_program = st.one_of(programs(4, 14), closed_programs(8), forgotten_programs(8), half_hour_programs())
 QUICK = settings(max_examples=8)
 DEEP = settings(max_examples=600, derandomize=False)
 

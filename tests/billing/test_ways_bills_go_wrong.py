@@ -262,6 +262,23 @@ def test_law_9_months_end_at_midnight_of_the_price_book_whatever_the_clocks_do(z
     assert story.seconds() == hours * HOUR
 
 
+@pytest.mark.parametrize("after", [1, 44 * 60, 3 * HOUR])
+def test_law_9_what_ran_up_to_the_end_of_a_month_within_an_hour_is_on_the_invoice_of_that_month(after):
+    """It is recorded up to 18:15 UTC before the month is closed, however soon that is."""
+    end = 29 * DAY + 6 * HOUR + 15 * 60
+    story = Story()
+    story.prices({"prices": PRICES}, time_zone="Asia/Kathmandu")
+    story.start("j", 0, end - HOUR)
+    story.run("j", 0, end - HOUR)
+    story.close("2026-03", end + after)
+    story.end("j", 0, end + 4 * HOUR)
+    found: dict[str, Decimal] = {}
+    for record in story.records():
+        assert record.run.month is None, "nothing of March is on a later invoice"
+        found[record.run.period] = found.get(record.run.period, 0) + record.quantity / HOUR
+    assert found == {"2026-03": 1, "2026-04": 4}
+
+
 @given(st.integers(1, 3599), st.integers(1, 50))
 def test_law_9_a_price_that_changes_while_it_runs_is_charged_from_that_moment(change, factor):
     story = Story()

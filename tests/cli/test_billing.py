@@ -258,6 +258,25 @@ def test_what_is_learnt_after_a_month_was_closed_corrects_a_later_one(lahar):
     assert "verify: ok" in lahar("billing", "verify").out
 
 
+def test_a_month_of_which_only_a_running_attempt_tells_is_recorded_and_closed(lahar):
+    """Nothing came for eight months, so no hour mark has fired yet."""
+    Path("prices.yaml").write_text(BOOK)
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    assert "nothing is recorded of 2023-04" in lahar("billing", "close", "2023-04", "--at", "2024-01-25T00:00:00Z", code=2).err
+    assert "2023-05 is closed" in lahar("billing", "close", "2023-05", "--at", "2024-01-25T00:00:00Z").out
+    invoice = lahar("billing", "invoice", "--period", "2023-05", "--json").record
+    assert (invoice["closed"], invoice["sum"]["gpu_seconds"]) == (True, str((6 * 24 + 17) * 3600))
+    assert "verify: ok" in lahar("billing", "verify").out
+
+
+def test_a_month_whose_use_was_just_imported_is_closed_after_the_next_hour_mark(lahar):
+    """Its end may be among the next events."""
+    lahar("ingest", given=pod(1, RUNNING) + "\n")
+    told = lahar("billing", "close", "2023-05", code=2).err
+    assert "what open attempts used in 2023-05 is recorded at" in told
+
+
 def test_open_time_is_quoted(lahar):
     Path("prices.yaml").write_text(BOOK)
     lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
