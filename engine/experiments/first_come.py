@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from engine.scheduling.model.entities import Job
+from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.session import Plugin
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["FIRST_COME", "FirstCome"]
 
@@ -16,14 +16,26 @@ class FirstCome(Plugin):
 
     NAME: ClassVar[str] = "first-come"
 
+    def open(self, session: Session) -> None:
+        """Begin without knowing the first jobs of queues."""
+        super().open(session)
+        self._moved = -1
+        """How many moves there were when they were found."""
+        self._heads: dict[str, Job] = {}
+
     def job_order(self, job: Job) -> int:
         """The earlier job comes first."""
         return job.created
 
-    def overused(self, queue: Queue) -> bool:
-        """Return whether a job of the queue has found no place in this session."""
-        jobs = self.session.cluster.jobs
-        return any(roles and jobs[key].queue == queue.name for key, roles in self.session.failed_roles.items())
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        """Return whether the job of a pod is the first of its queue that has pods without a place."""
+        moved = len(self.session.cluster.moved)
+        if self._moved != moved:
+            self._moved, self._heads = moved, {}
+            waiting = [job for job in self.session.schedulable() if job.with_status("Pending")]
+            for job in sorted(waiting, key=self.session.job_key):
+                self._heads.setdefault(job.queue, job)
+        return self._heads.get(queue.name) is task.job
 
 
 FIRST_COME: Final[dict[str, type[Plugin]]] = {FirstCome.NAME: FirstCome}
