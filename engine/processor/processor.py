@@ -161,7 +161,8 @@ class Processor(ShardView[S]):
         self._logger.begin(self.stage.parked(recovered.state))
         inputs = self._inputs(held.position.vector)
         patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds
-        run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience)
+        counts = self._observer is not None
+        run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience, counts=counts)
         breaker.rehearse = self._rehearse
         self._opened, self._breaker = run, breaker
         return recovered.events

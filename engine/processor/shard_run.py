@@ -80,6 +80,8 @@ class ShardRun(Generic[S]):
         limit: Limit,
         begin: Callable[[Name], Sequence[str]] = lambda _name: (),
         patience: float = 0,
+        *,
+        counts: bool,
     ) -> None:
         """Continue at the shard's position.
 
@@ -93,11 +95,13 @@ class ShardRun(Generic[S]):
             begin: called with the name of an input or a timer before its decision; returns reasons not to decide it
                 (`Breaker.begin`).
             patience: processor time of a child process for a trial (seconds).
+            counts: whether somebody reads what the stage counts.
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
         self._outcome: Final = stage.outcome
-        self._counting: Final = stage if isinstance(stage, Counting) else None  # a look at all members: too slow for each commit
+        # A look at all members of the protocol: too slow for each commit.
+        self._counting: Final = stage if counts and isinstance(stage, Counting) else None
         self.shard: Final = shard
         self.held: Final = held
         self.state: Final = recovered.state

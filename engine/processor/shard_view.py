@@ -76,7 +76,7 @@ class ShardView(Generic[S]):
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """What the stage counts, as of the last commit."""
+        """What the stage counts, as of the last commit; nothing of a shard without an observer."""
         return self._run.figures
 
     @property

@@ -186,7 +186,14 @@ class _Again:
         inputs = Inputs(log, self.inputs, held.position.vector, 1)
         # One output fills a commit, so that `fire` fires one timer: of several of one moment the last may not have fired yet.
         self.run: ShardRun[Any] = ShardRun(
-            stage, shard, held, recovered, inputs, Limit(1), lambda name: (REASON,) if text_of(name) in ended_in else ()
+            stage,
+            shard,
+            held,
+            recovered,
+            inputs,
+            Limit(1),
+            lambda name: (REASON,) if text_of(name) in ended_in else (),
+            counts=False,
         )
 
     def until(self, place: int, record: Record) -> None:
