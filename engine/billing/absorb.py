@@ -112,7 +112,10 @@ def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound])
     await_node(state, job, attempt)
     note_use(state, job, attempt)
     schedule(state, job.id, attempt, event.time, event, bills="bound" not in state.book.unbilled)
-    _correct_since(state, job, attempt, event.time)
+    if attempt.recorded:  # its waiting was charged, and the node may have another price
+        state.changed.append((job.id, attempt.ordinal))
+    else:
+        _correct_since(state, job, attempt, event.time)
 
 
 def _running(state: State, job: Job, attempt: Attempt, event: Event[AttemptRunning]) -> None:

@@ -52,6 +52,8 @@ def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micro
     stop = until if end is None else max(end.time, last)
     open_: tuple[SegmentKind, Micros, str, bool] | None = None
     for kind, point in _phases(attempt, reservations):
+        if end is None and point.time > until:  # it is not what ends the phase before it, as far as this looks
+            break
         last = min(max(point.time, last), max(stop, last))
         if open_ is not None and open_[1] < min(last, stop):
             yield Segment(*open_[:2], min(last, stop), open_[2], point.id, open_[3], point.inferred)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import pytest
 from bill_story import NOON, PRICES, Story
 from billing_shard import opened
@@ -14,7 +12,7 @@ from engine.billing import forgetting
 from engine.events.billing import UsageReviewed
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
-from engine.history.billing import Unfinished, check_billing
+from engine.history.billing import check_billing
 
 DAY = 86_400
 
@@ -113,22 +111,3 @@ def test_a_node_that_is_gone_for_long_still_prices_the_jobs_of_the_state():
     story.say("cluster", NodeDeleted("clock"), "clock", 406 * DAY)
     assert [name for _, name in story.shard.state.nodes] == ["n2", "clock"]
     assert list(check_billing(story.log)) == []
-
-
-def test_what_a_pending_review_will_correct_is_no_difference():
-    story = Story()
-    finished(story, "j")
-    story.prices({"prices": PRICES}, at=200)
-    assert story.amount() == 0
-    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=False, review=NOON + 260 * SECOND)]
-    story.wait(300)
-    assert story.amount() == Decimal(10)
-    assert list(check_billing(story.log)) == []
-
-
-def test_what_billing_has_not_read_is_no_difference():
-    story = Story()
-    finished(story, "j")
-    story.shard.step = lambda: 0
-    story.late("j", 0, 200, rank="node", ended=NOON + 60 * SECOND)
-    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=True, review=None)]

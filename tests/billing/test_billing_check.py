@@ -1,0 +1,65 @@
+"""`lahar billing verify` finds no difference while billing has still to do something, or while attempts are open."""
+
+from __future__ import annotations
+
+from bill_story import NOON, PRICES, Story
+from billing_shard import run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_programs import SECOND, closed_programs, forgotten_programs, half_hour_programs, programs
+
+from engine.events.attempts import AttemptBound, AttemptRunning
+from engine.events.jobs import JobPhaseChanged
+from engine.history.billing import Finding, Unfinished, check_billing
+
+HOUR = 3600
+
+
+def finished(story):
+    """A job runs for 100 s."""
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 100)
+    story.say("job-events", JobPhaseChanged("Completed", "Running"), "j", 100)
+
+
+def test_what_a_pending_review_will_correct_is_no_difference():
+    story = Story()
+    finished(story)
+    story.prices({"prices": PRICES}, at=200)
+    assert story.amount() == 0
+    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=False, review=NOON + 260 * SECOND)]
+    story.wait(300)
+    assert story.amount() == 10
+    assert list(check_billing(story.log)) == []
+
+
+def test_what_billing_has_not_read_is_no_difference():
+    story = Story()
+    finished(story)
+    story.shard.step = lambda: 0
+    story.late("j", 0, 200, rank="node", ended=NOON + 60 * SECOND)
+    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=True, review=None)]
+
+
+def test_a_phase_that_began_after_the_last_mark_does_not_end_what_is_recorded_up_to_it():
+    story = Story()
+    story.prices({"prices": PRICES, "billable_from": "bound"})
+    story.start("j", 0, 10)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 10)
+    story.wait(HOUR + 10)
+    assert story.seconds() == HOUR - 10
+    story.say("job-events", AttemptRunning("main", 0, 1), "j", HOUR + 20)
+    assert list(check_billing(story.log)) == []
+
+
+@settings(max_examples=40)
+@given(st.one_of(programs(4, 14), closed_programs(8), forgotten_programs(8), half_hour_programs()))
+def test_nothing_differs_at_any_time(program):
+    """After each input, and when all is done."""
+
+    def must_follow(processor):
+        assert [found for found in check_billing(processor.log) if isinstance(found, Finding)] == []
+
+    log, _ = run(program, after=must_follow)
+    assert list(check_billing(log)) == []
