@@ -15,6 +15,7 @@ from engine.scheduling.model.amounts import LARGEST
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.notices import Preemption, Tenant
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.tdm import spared
 from engine.scheduling.scheduler import Scheduler
@@ -149,6 +150,18 @@ def test_a_queue_that_is_full_says_how_much_is_missing(plugin):
     add(cluster, "j", 900)
     reason = Scheduler(cluster, configuration(plugin, actions="enqueue allocate")).round(SECOND).reasons["ns/j"]
     assert (reason.code, reason.plugin, reason.subject, reason.missing) == ("QueueLimit", plugin, "q", {"cpu": 200})
+
+
+@pytest.mark.parametrize("plugin", ["overcommit", "proportion", "capacity"])
+def test_a_privileged_job_that_is_let_in_counts_once(plugin):
+    """It is the first of its queue, and plugins make their sums when it is let in."""
+    cluster = cluster_of(10_000, queues=())
+    cluster.set_queue(Queue("q", preemption="notice"))
+    cluster.tenants = {"t": Tenant(0, may_preempt=True)}
+    add(cluster, "first", 0, min_resources={"cpu": 4000}, created=0, preemption=Preemption("t", privileged=True))
+    add(cluster, "next", 0, min_resources={"cpu": 6000}, created=1)
+    outcome = Scheduler(cluster, configuration(plugin, actions="enqueue preempt")).round(SECOND)
+    assert [job.key for job in outcome.enqueued] == ["ns/first", "ns/next"]
 
 
 def test_most_nodes_give_the_reason():

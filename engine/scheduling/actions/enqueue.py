@@ -47,8 +47,8 @@ def enqueue(session: Session, placement: Placement) -> None:
         while waiting[queue.name]:
             key, job, of = heappop(waiting[queue.name])
             if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
+                session.job_enqueued(job)  # before it has claims of its own, or it would count twice
                 let_in(session, job)
-                session.job_enqueued(job)
                 again = refused.pop(queue.name, [])
                 if of is not None:
                     again.append((key[:-2], of))
