@@ -354,7 +354,8 @@ class SimulatedCluster:
         if pod.seen.node is None:
             self._gone(uid, phase="Failed", reason="DeletedByApi", ended=self._agenda.now)
             return
-        self._livelock.stopped(pod)
+        if disruption is None:  # incidents are given, and come to an end
+            self._livelock.stopped(pod)
         worked, pod.leaving = pod.works, True
         if worked:
             self._without(pod)

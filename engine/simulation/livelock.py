@@ -43,7 +43,8 @@ class Livelock:
             pods: those that will start or end by themselves if nobody stops them.
         """
         found: dict[str, int] = {}
-        if self._often and all(self._stops[_key(pod)] >= STOPS for pod in pods):
+        pods = list(pods)
+        if self._often and pods and all(self._stops[_key(pod)] >= STOPS for pod in pods):
             for (job, _, _), stops in self._stops.items():
                 found[job] = max(stops, found.get(job, 0))
         return found

@@ -68,6 +68,13 @@ def test_the_pods_of_a_drained_node_take_their_time_to_go():
     assert done.results.document["summary"]["attempts_by_reason"] == {"EvictedByApi": 1}
 
 
+def test_a_node_that_is_drained_again_and_again_is_no_livelock():
+    often = [incident(100 * at + after, what, "n1") for at in range(110) for after, what in ((50, "drain"), (60, "restore"))]
+    done = simulated([row(0, run=300)], [machine("n1")], *often)
+    assert done.results.document["livelock"] == {}
+    assert done.jobs()["job-0"]["phase"] == "Completed"
+
+
 def test_a_job_that_is_resized_has_as_many_pods():
     done = simulated([row(0, run=100, gpus=[1, 1])], [machine()], incident(30, "resize", "job-0", 4))
     assert done.jobs()["job-0"]["attempts"] == "4"
