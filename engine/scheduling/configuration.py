@@ -78,7 +78,7 @@ class Arguments(dict[str, Any]):
         """
         self.asked.add(name)
         value = self.get(name, default)
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, OverflowError):
             number = float(value)
             if isfinite(number):
                 return number

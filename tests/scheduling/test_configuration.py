@@ -68,6 +68,7 @@ def test_what_cannot_be_read_is_named(content, said):
         ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": "much"})),),), "binpack.cpu: 'much' is no number"),
         ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": float("nan")})),),), "binpack.cpu: nan is no number"),
         ((), ((PluginOption("overcommit", arguments=Arguments({"overcommit-factor": "inf"})),),), "'inf' is no number"),
+        ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": 10**400})),),), "is no number"),
         ((), ((PluginOption("binpack", arguments=Arguments({"binpack.cpu": -1})),),), "below zero"),
         ((), ((PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.a": "9-17"})),),), "8:00-18:00"),
         ((), ((PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.a": "9:00-25:00"})),),), "beyond 24:00"),

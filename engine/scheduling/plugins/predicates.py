@@ -22,6 +22,8 @@ __all__ = ["Predicates"]
 
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable")
 _ANY: Final = "0.0.0.0"  # noqa: S104 - nothing is bound here
+_KEPT: Final = 1_000
+"""Classes whose verdicts are kept from round to round: each takes a few bytes of every node."""
 _SWITCHES: Final = ("NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "PodTopologySpread")
 
 
@@ -45,6 +47,8 @@ class Predicates(Plugin):
         layout = self.session.cluster.table.layout
         judged = self._judged.get(pod_class)
         if judged is None or judged[0] != layout:
+            if len(self._judged) >= _KEPT:
+                self._judged.clear()
             judged = self._judged[pod_class] = (layout, list(self._judge(pod_class)))
         return judged[1]
 

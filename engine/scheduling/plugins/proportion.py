@@ -55,7 +55,7 @@ class Proportion(LimitsQueues):
         basis = (session.total, [*cluster.queues.values()], asking)
         if basis == self._basis:
             return
-        self._basis = basis
+        self._basis = None  # if it fails, the next session begins anew
         guaranteed: Amounts = {}
         for queue in cluster.queues.values():
             add(guaranteed, queue.guarantee.items())
@@ -66,6 +66,7 @@ class Proportion(LimitsQueues):
         share_out(session.total, list(self._portions.values()))
         for portion in self._portions.values():
             portion.ceiling = without_places(portion.deserved, portion.queue.capability)
+        self._basis = basis
 
     def queue_order(self, queue: Queue) -> tuple[float, float]:
         """Higher priority first, then the smaller share of what it deserves."""
