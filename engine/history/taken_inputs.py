@@ -37,7 +37,11 @@ class TakenInputs:
     @property
     def are_all(self) -> bool:
         """Whether no input is left to take."""
-        return not any(self._log.read(*place, 1) for place in zip(self._partitions, self._offsets, strict=True))
+        return not any(
+            (*partition, record.offset) not in self._dead
+            for partition, offset in zip(self._partitions, self._offsets, strict=True)
+            for record in self._log.read(partition, offset, 500)
+        )
 
     def up_to(self, vector: Iterable[int]) -> None:
         """Take the inputs before these offsets, one for each partition, that were not taken yet.

@@ -155,6 +155,7 @@ def test_prometheus_reaches_every_worker_and_answers_every_query(stack: Stack) -
     assert [place for place in unanswered if not any(title in place for title in expected)] == []
 
 
+@pytest.mark.slow
 def test_kafka_keeps_what_it_has_when_it_is_stopped_and_started(stack: Stack) -> None:
     before = lahar(stack, "--json", "summary")
     (kafka,) = stack.processes["kafka"]

@@ -34,6 +34,7 @@ def figures(bootstrap: str, part: str) -> dict[str, float]:
     return {row.measure: row.value for row in measure(bootstrap, SMALL, [part], Console(quiet=True))}
 
 
+@pytest.mark.slow
 def test_the_stage_is_compared_with_what_forwards_the_same(bootstrap: str) -> None:
     pytest.importorskip("confluent_kafka")
     pytest.importorskip("faust")

@@ -118,6 +118,7 @@ def test_a_survivor_that_the_page_explains_is_not_open() -> None:
     assert table([(mutant, "survived")], {}).endswith("| all | 1 | 0 | 0 | 1 |")
 
 
+@pytest.mark.slow
 def test_each_survivor_that_the_page_explains_exists() -> None:
     """Else its code has changed and the explanation speaks of nothing."""
     explained = explanations(PAGE.read_text(encoding="utf-8"))
