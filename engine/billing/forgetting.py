@@ -5,7 +5,7 @@ A job whose use has no price yet is kept until a price book has priced all of it
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from bisect import bisect_left, insort
 from typing import Final
 
 from engine.billing.nodes import forget_nodes
@@ -21,11 +21,11 @@ _UNPRICED: Final = 100_000
 
 def forgotten(state: State, known: Known, at: Micros) -> None:
     """Note that a job is forgotten."""
-    known.job.forgotten = at
+    job = known.job
+    if job.forgotten is None:
+        job.forgotten = at
+        insort(state.unsettled, (at, job.id))
     settle(state, known)
-    if known.job.id in state.jobs:
-        state.unsettled[known.job.id] = None
-        heappush(state.oldest, (at, known.job.id))
 
 
 def settle(state: State, known: Known) -> None:
@@ -46,7 +46,8 @@ def forget(state: State, known: Known) -> None:
     for attempt in known.attempts:
         state.set_due(job.id, attempt, None)
     forget_nodes(state, known)
-    state.unsettled.pop(job.id, None)
+    if job.forgotten is not None:
+        del state.unsettled[bisect_left(state.unsettled, (job.forgotten, job.id))]
     del state.jobs[job.id]
 
 
@@ -54,6 +55,4 @@ def first_superfluous(state: State) -> tuple[Micros, str] | None:
     """Return when the job that goes next was forgotten, and its id; `None`: they are not too many, or a review comes to them."""
     if len(state.unsettled) <= _UNPRICED or state.sweep is not None:
         return None
-    while state.oldest[0][1] not in state.unsettled:
-        heappop(state.oldest)
-    return state.oldest[0]
+    return state.unsettled[0]

@@ -274,8 +274,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
         known = _known(packed)
         job = known.job
         if job.forgotten is not None:
-            state.unsettled[ident] = None
-            state.oldest.append((job.forgotten, ident))
+            state.unsettled.append((job.forgotten, ident))
         for node in job.unknown:
             state.unknown.setdefault((job.cluster, node), {})[ident] = None
         if _is_over(job):
@@ -291,7 +290,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     gone = [(node.gone, place) for place, node in state.nodes.items() if node.gone is not None]
     for _, place in sorted(gone):
         state.nodes[place] = state.nodes.pop(place)
-    heapify(state.oldest)
+    state.unsettled.sort()
     heapify(state.reviews)
     state.node_reviews = [(node.review.at, place) for place, node in state.nodes.items() if node.review is not None]
     heapify(state.node_reviews)

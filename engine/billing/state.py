@@ -308,10 +308,8 @@ class State:
     """By node the jobs that it priced, and when the last attempt of each was bound to it. Derived."""
     node_reviews: list[tuple[Micros, Place]] = field(default_factory=list)
     """Heap of the nodes under review, by the time of the next step. Derived."""
-    unsettled: dict[str, None] = field(default_factory=dict)
-    """Forgotten jobs: a price is missing on the bill of each, or it is under review. Derived."""
-    oldest: list[tuple[Micros, str]] = field(default_factory=list)
-    """Heap of these by the time at which they were forgotten, and of some that are gone. Derived."""
+    unsettled: list[tuple[Micros, str]] = field(default_factory=list)
+    """Forgotten jobs, by when they were forgotten: a price is missing on the bill of each, or it is under review. Derived."""
     reviewing: dict[Place, list[str]] = field(default_factory=dict)
     """Heaps of the jobs still to be visited by these reviews; built by the first step. Derived."""
 

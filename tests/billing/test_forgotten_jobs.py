@@ -9,6 +9,7 @@ from job_programs import SECOND
 from standing import written
 
 from engine.billing import forgetting
+from engine.billing.state import State
 from engine.events.billing import UsageReviewed
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
@@ -65,11 +66,23 @@ def test_forgotten_jobs_without_a_price_are_bounded_and_the_oldest_go(monkeypatc
     assert [event.subject for event in written(story.log) if isinstance(event.data, UsageReviewed)] == ["d", "a"]
     assert sorted(story.shard.state.ids()) == ["b", "c"]
     story.shard = opened(story.log)
-    assert sorted(story.shard.state.unsettled) == ["b", "c"]
+    assert [job for _, job in story.shard.state.unsettled] == ["c", "b"]
     story.prices({"prices": PRICES}, at=40 * DAY)
     story.wait(41 * DAY)
     assert {job: story.amount(job) for job in "abcd"} == {"a": 0, "b": 10, "c": 10, "d": 0}
     assert list(check_billing(story.log)) == []
+
+
+def test_nothing_is_kept_of_forgotten_jobs_that_a_book_has_priced():
+    story = Story()
+    for job in ("first", "second"):
+        finished(story, job)
+        forgotten(story, job)
+    assert [job for _, job in story.shard.state.unsettled] == ["first", "second"]
+    story.prices({"prices": PRICES}, at=40 * DAY)
+    story.wait(41 * DAY)
+    left = {name for name in State.__slots__ if "first" in repr(getattr(story.shard.state, name))}
+    assert left <= {"recent"}
 
 
 def test_a_node_first_heard_of_when_its_job_is_forgotten_changes_no_bill():
