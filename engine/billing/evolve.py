@@ -13,7 +13,7 @@ from engine.billing.forgetting import forget, settle
 from engine.billing.nodes import note_reviewed, note_use
 from engine.billing.persist import BOOK, head_record, known_of, touch
 from engine.billing.state import Attempt, Job, Known, Run, Size, State
-from engine.billing.timers import begin_review, first_sweep, schedule, schedule_waiting
+from engine.billing.timers import advance, begin_review, first_sweep, schedule, schedule_waiting
 from engine.events import Data, Event
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.times import Micros
@@ -158,13 +158,16 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
         if first_sweep(state) is None:
             state.sweep = state.sweep_at = None
     if known is not None and data.node is None and data.next < 0:
-        for attempt in known.attempts:  # the new price book may bill queued or bound time that the old one did not
+        for (
+            attempt
+        ) in known.attempts:  # the new price book may bill queued or bound time that the old one did not, or end the month
             _schedule_by_book(state, known.job, attempt, event)
     if known is not None and data.next < 0:
         settle(state, known)
 
 
 def _schedule_by_book(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:
+    advance(state, job.id, attempt)
     schedule_waiting(state, job, attempt, told)
     if attempt.bound is not None:
         schedule(state, job.id, attempt, attempt.bound.time, told, bills="bound" not in state.book.unbilled)

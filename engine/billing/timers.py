@@ -5,13 +5,23 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
-from engine.billing.calendar import HOUR, next_mark
+from engine.billing.calendar import HOUR, month_of, next_mark
 from engine.billing.persist import head_record, known_of, touch
 from engine.billing.state import Attempt, Job, Known, State
 from engine.events import Data, Event
 from engine.events.times import SECOND, Micros
 
-__all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule", "schedule_waiting"]
+__all__ = [
+    "REVIEW_AFTER",
+    "advance",
+    "begin_review",
+    "first_review",
+    "first_sweep",
+    "mark_due",
+    "review",
+    "schedule",
+    "schedule_waiting",
+]
 
 REVIEW_AFTER: Final = 60 * SECOND
 """Delay of reviews: many nodes are observed at once, and a job is reviewed once for all of them."""
@@ -35,6 +45,13 @@ def schedule_waiting(state: State, job: Job, attempt: Attempt, told: Event[Data]
     unbilled = state.book.unbilled
     may_be = "queued" not in unbilled or (bool(job.reservations) and "reserved" not in unbilled)
     schedule(state, job.id, attempt, attempt.created.time, told, bills=may_be)
+
+
+def advance(state: State, job: str, attempt: Attempt) -> None:
+    """Move an attempt that waits for an hour mark to the end of a month within that hour, which a new price book may bring."""
+    if attempt.due is not None and (end := month_of(attempt.due - HOUR, state.book.time_zone).end) < attempt.due:
+        state.set_due(job, attempt, end)
+        touch(state, job, attempt)
 
 
 def review(state: State, known: Known, now: Micros) -> None:

@@ -16,7 +16,7 @@ from engine.events.attempts import AttemptBound
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import JobOpened
-from engine.events.times import SECOND
+from engine.events.times import SECOND, parse_time
 from statemachines.spec import JobSpec
 
 HOUR = 3600
@@ -91,6 +91,18 @@ def test_what_is_billed_before_it_runs_is_recorded_at_hour_marks_too(rules):
     queued = 600 if "bill_queued" in rules else 0
     assert story.seconds() == 2 * HOUR - 600 + queued
     assert {record.run.kind for record in story.records()} == {"bound", *(["queued"] if queued else [])}
+
+
+def test_a_first_book_that_ends_the_month_within_an_hour_records_what_waits_for_that_hour():
+    """In Nepal a month ends at 18:15 UTC."""
+    began = (parse_time("2026-03-31T18:02:00Z") - NOON) // SECOND
+    story = Story()
+    story.start("j", 0, began)
+    story.run("j", 0, began)
+    story.prices({"prices": PRICES}, at=began + 120, time_zone="Asia/Kathmandu")
+    story.close("2026-03", began + 20 * 60)
+    story.wait(began + 90 * 60)
+    assert [(record.run.period, record.run.month) for record in story.records()] == [("2026-03", None), ("2026-04", None)]
 
 
 @pytest.mark.parametrize("name", ["soon", "2026-13", "2026-3", ""])
