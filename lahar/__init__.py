@@ -25,7 +25,7 @@ from engine.billing.records import Record
 from engine.events import Event
 from engine.events.outcomes import Fault
 from engine.history.asof import ClusterAsOf
-from engine.history.billing import Finding
+from engine.history.billing import Finding, Unfinished
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation
 from engine.history.budgets import BudgetStanding
 from engine.history.diff import Change
@@ -85,6 +85,7 @@ __all__ = [
     "TenantStanding",
     "Timeline",
     "TokenError",
+    "Unfinished",
     "UnopenedError",
     "__version__",
     "open",

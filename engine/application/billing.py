@@ -167,7 +167,8 @@ class Bills:
     def verify(self) -> Iterator[Finding | Unfinished]:
         """Yield the differences between what is recorded, bill and crossed thresholds, and what is recomputed.
 
-        Also yields each shard that has not taken all of its inputs, or has still to review what would differ otherwise.
+        Also yields an `Unfinished` for each shard that has not taken all of its inputs, or has still to review what would differ
+        otherwise; what it has still to do is no `Finding`.
         """
         yield from check_billing(self._source)
         yield from check_budgets(self._source)
@@ -284,7 +285,7 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         now: recorded time of the closing (microseconds).
 
     Raises:
-        PeriodError: not a month, not ended, already closed, without usage, or its usage waits for a later hour mark.
+        PeriodError: not a month, not ended, already closed, without usage, or usage of it waits for a later hour mark.
     """
     feed.process()
     month = month_of_name(name, bills.price_book().time_zone)
@@ -293,12 +294,11 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         raise PeriodError(f"{name} was closed at {format_time(closed[name])}; later corrections are on later invoices")
     if month.end > now:
         raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then")
-    if name not in used:
-        recorded = bills.recorded_at(month)
-        if recorded is None:
-            raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
-        if recorded > now:
-            raise PeriodError(f"what open attempts used in {name} is recorded at {format_time(recorded)}; close it then")
+    recorded = bills.recorded_at(month)
+    if recorded is None and name not in used:
+        raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
+    if recorded is not None and recorded > now:
+        raise PeriodError(f"what open attempts used in {name} is recorded at {format_time(recorded)}; close it then")
     data = PeriodClosed(name, by)
     event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, now, now, 0, "", "", cluster, data)
     feed.append("cluster", [encode(event, cluster)])

@@ -26,7 +26,7 @@ from engine.cli.render import whole_table
 from engine.events import Data, Event
 from engine.events.decimals import plain
 from engine.events.times import format_time
-from engine.history.billing import Unfinished
+from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
 from engine.log.producer_time import wall_clock as now
@@ -289,21 +289,25 @@ def close(
 
 @billing.command("verify", examples=["lahar billing verify"])
 def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Recompute the bill from the job events and compare; exit code 1 if anything differs."""
+    """Recompute the bill from the job events and compare; exit code 1 if anything differs.
+
+    What billing has still to do is no difference, but is named.
+    """
     output, settings = output_of(context, as_json), settings_of(context, log)
-    count = 0
+    count = unfinished = 0
     with _bills(settings, output) as bills:
-        for finding in bills.verify():
-            if isinstance(finding, Unfinished):
-                output.note(finding.sentence())
-                continue
-            count += 1
-            if output.as_json:
-                output.record(finding.document())
+        for found in bills.verify():
+            if isinstance(found, Finding):
+                count += 1
             else:
-                output.line(f"{finding.job} {finding.attempt}: {finding.what}")
+                unfinished += 1
+            if output.as_json:
+                output.record(found.document())
+            else:
+                output.line(found.sentence())
     if count:
         output.fail(f"{count:,} difference(s) between the bill and the job events")
         raise typer.Exit(FINDING)
     if not output.as_json:
-        output.line("verify: ok, every record follows from the job events")
+        apart = "apart from what billing has still to do" if unfinished else "ok"
+        output.line(f"verify: {apart}, every record follows from the job events")

@@ -44,6 +44,10 @@ class Finding(NamedTuple):
         """Return it as JSON."""
         return self._asdict()
 
+    def sentence(self) -> str:
+        """Return it in words."""
+        return f"{self.job} {self.attempt}: {self.what}"
+
 
 class Unfinished(NamedTuple):
     """What a shard of billing has still to do; its bill was compared as far as it has come."""
@@ -55,9 +59,13 @@ class Unfinished(NamedTuple):
     review: Micros | None
     """When the last review that is pending goes on, of those that may correct something; `None`: none may."""
 
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return self._asdict() | {"review": None if self.review is None else format_time(self.review)}
+
     def sentence(self) -> str:
         """Return it in words."""
-        behind = ["it has not read all job events yet"] if self.behind else []
+        behind = ["it has not read all job events and cluster facts yet"] if self.behind else []
         review = [] if self.review is None else [f"a review is pending until {format_time(self.review)}: it will correct more"]
         return f"{self.shard}: {'; '.join((*behind, *review))}"
 
@@ -77,8 +85,7 @@ def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
 
 def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinished]:
     shard = ShardId(STAGE, number)
-    if (view := log.look(shard)) is None:
-        return
+    view = log.look(shard)
     state, found = _STAGE.initial(), list[Finding]()
     taken = TakenInputs(log, _STAGE, number, lambda event: found.extend(_applied(state, event, _STAGE.absorb)))
     for record in _written(log, shard):
@@ -89,7 +96,7 @@ def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinish
         state.touched.clear()
         yield from found
         found.clear()
-    taken.up_to(view.position.vector)
+    taken.up_to(() if view is None else view.position.vector)
     yield from found
     reviews = set[Micros]()
     for ident in sorted(state.ids()):
@@ -146,7 +153,11 @@ def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
         LogError: the log cannot be read to its end.
     """
     found = _unrecorded(log, end)
-    marks = (attempt.due for attempt, event in found if isinstance(event.data, UsageRecorded) and event.data.end > begin)
+    marks = (
+        attempt.due
+        for attempt, event in found
+        if isinstance(event.data, UsageRecorded) and event.data.end > max(begin, attempt.marked)
+    )
     return max((mark for mark in marks if mark is not None), default=None)
 
 

@@ -88,6 +88,15 @@ def test_a_program_gets_what_the_commands_export_report_check_and_compare(tmp_pa
             log.bills.diff_prices(BOOK | {"spec": spec | {"currency": "EURO"}})
 
 
+def test_a_program_is_told_what_billing_has_not_read(tmp_path: Path) -> None:
+    with lahar.open(f"sqlite:{tmp_path}/lahar.db", billing=False) as log:
+        log.ingest([POD])
+        (found,) = log.bills.verify()
+    assert isinstance(found, lahar.Unfinished)
+    assert found.document() == {"shard": found.shard, "behind": True, "review": None}
+    assert found.sentence() == f"{found.shard}: it has not read all job events and cluster facts yet"
+
+
 def command(place: str, *arguments: str) -> bytes:
     """What the command writes to standard output."""
     return RUNNER.invoke(app, ["--log", place, "billing", *arguments], catch_exceptions=False).stdout_bytes

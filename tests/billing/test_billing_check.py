@@ -10,7 +10,8 @@ from job_programs import SECOND, closed_programs, forgotten_programs, half_hour_
 
 from engine.events.attempts import AttemptBound, AttemptRunning
 from engine.events.jobs import JobPhaseChanged
-from engine.history.billing import Finding, Unfinished, check_billing
+from engine.history.billing import Finding, Unfinished, check_billing, recorded_at
+from engine.log.memory import MemoryLog
 
 HOUR = 3600
 
@@ -28,7 +29,9 @@ def test_what_a_pending_review_will_correct_is_no_difference():
     finished(story)
     story.prices({"prices": PRICES}, at=200)
     assert story.amount() == 0
-    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=False, review=NOON + 260 * SECOND)]
+    (found,) = check_billing(story.log)
+    assert found == Unfinished("billing/0", behind=False, review=NOON + 260 * SECOND)
+    assert found.document() == {"shard": "billing/0", "behind": False, "review": "2026-03-02T12:04:20.000000Z"}
     story.wait(300)
     assert story.amount() == 10
     assert list(check_billing(story.log)) == []
@@ -40,6 +43,24 @@ def test_what_billing_has_not_read_is_no_difference():
     story.shard.step = lambda: 0
     story.late("j", 0, 200, rank="node", ended=NOON + 60 * SECOND)
     assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=True, review=None)]
+
+
+def test_what_a_shard_that_was_never_opened_should_bill_is_named():
+    story = Story()
+    story.log, story.shard.step = MemoryLog(clock=lambda: 1 << 60), lambda: 0
+    assert list(check_billing(story.log)) == []
+    finished(story)
+    assert list(check_billing(story.log)) == [Unfinished("billing/0", behind=True, review=None)]
+
+
+def test_what_is_recorded_and_is_to_be_priced_anew_waits_for_no_hour_mark():
+    story = Story()
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.wait(HOUR + 10)
+    story.prices({"prices": PRICES}, at=HOUR + 20)
+    assert recorded_at(story.log, NOON, NOON + HOUR * SECOND) is None
+    assert recorded_at(story.log, NOON, NOON + HOUR * SECOND + 1) == NOON + 2 * HOUR * SECOND
 
 
 def test_a_phase_that_began_after_the_last_mark_does_not_end_what_is_recorded_up_to_it():

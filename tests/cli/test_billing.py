@@ -54,6 +54,18 @@ def test_nothing_is_billed_where_it_is_off_and_that_is_said(lahar, monkeypatch, 
     assert lahar("billing", "invoice", "--json").record["sum"]["gpu_seconds"] == "14500"
 
 
+def test_verify_calls_no_log_right_that_was_never_billed(lahar):
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n", LAHAR_BILLING="0")
+    done = lahar("billing", "verify")
+    told, last = done.out.splitlines()
+    assert "it has not read all job events and cluster facts yet" in told
+    assert last == "verify: apart from what billing has still to do, every record follows from the job events"
+    found = lahar("billing", "verify", "--json").record
+    assert found == {"shard": told.partition(":")[0], "behind": True, "review": None}
+    lahar("run", "--once")
+    assert lahar("billing", "verify").out == "verify: ok, every record follows from the job events\n"
+
+
 @pytest.fixture
 def billed(lahar, folder):
     """The command, with a price book and a small trace in its log."""
@@ -274,6 +286,12 @@ def test_a_month_whose_use_was_just_imported_is_closed_after_the_next_hour_mark(
     """Its end may be among the next events."""
     lahar("ingest", given=pod(1, RUNNING) + "\n")
     told = lahar("billing", "close", "2023-05", code=2).err
+    assert "what open attempts used in 2023-05 is recorded at" in told
+
+
+def test_a_month_with_use_is_not_closed_before_its_open_attempts_are_recorded(billed):
+    billed("ingest", given=pod(1, RUNNING) + "\n")
+    told = billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z", code=2).err
     assert "what open attempts used in 2023-05 is recorded at" in told
 
 
