@@ -85,7 +85,6 @@ def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
 
 def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinished]:
     shard = ShardId(STAGE, number)
-    view = log.look(shard)
     state, found = _STAGE.initial(), list[Finding]()
     taken = TakenInputs(log, _STAGE, number, lambda event: found.extend(_applied(state, event, _STAGE.absorb)))
     for record in _written(log, shard):
@@ -96,8 +95,6 @@ def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinish
         state.touched.clear()
         yield from found
         found.clear()
-    taken.up_to(() if view is None else view.position.vector)
-    yield from found
     reviews = set[Micros]()
     for ident in sorted(state.ids()):
         if (known := known_of(state, ident)) is not None and (differences := list(_check_job(state, known))):
@@ -110,7 +107,7 @@ def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinish
 
 
 def _written(log: SearchableLog, shard: ShardId) -> Iterator[Record]:
-    """Yield a shard's billing events in order."""
+    """Yield a shard's billing events in order. The last one of a commit shows all inputs that had been taken (`accounted`)."""
     partition, offset = Partition("billing", shard.number), 0
     while found := log.read(partition, offset, 500):
         yield from (record for record in found if record.shard == str(shard))
