@@ -43,8 +43,10 @@ class Livelock:
             pods: those that will start or end by themselves if nobody stops them.
         """
         found: dict[str, int] = {}
-        pods = list(pods)
-        if self._often and pods and all(self._stops[_key(pod)] >= STOPS for pod in pods):
+        if not self._often:  # asked at each moment
+            return found
+        stops_of_each = [self._stops[_key(pod)] for pod in pods]
+        if min(stops_of_each, default=0) >= STOPS:
             for (job, _, _), stops in self._stops.items():
                 found[job] = max(stops, found.get(job, 0))
         return found
