@@ -162,7 +162,7 @@ def read_configuration(content: Mapping[str, Any]) -> Configuration:
         content: the decoded YAML. `actions` left out: those of `DEFAULT`, and so for `tiers`.
 
     Raises:
-        ConfigurationError: a field has the wrong form.
+        ConfigurationError: a field has the wrong form, or two plugins of a tier do not go together.
     """
     actions = content.get("actions")
     tiers = content.get("tiers")
@@ -177,7 +177,11 @@ def read_configuration(content: Mapping[str, Any]) -> Configuration:
 
 def _tier(tier: object) -> tuple[PluginOption, ...]:
     plugins = tier.get("plugins") if isinstance(tier, Mapping) else None
-    return tuple(_option(plugin) for plugin in _list(plugins or [], "plugins"))
+    found = tuple(_option(plugin) for plugin in _list(plugins or [], "plugins"))
+    on = {option.name: option.enabled for option in found}
+    if "proportion" in on and "hierarchy" in on.get("drf", ()):  # Volcano refuses it where it reads the file, too
+        raise ConfigurationError("proportion and hierarchical drf cannot share a tier: both order queues")
+    return found
 
 
 def _option(plugin: Any) -> PluginOption:  # noqa: ANN401 - decoded YAML

@@ -46,15 +46,11 @@ class Scheduler:
             stopwatch: seconds since some moment, for `seconds` only; by default no time passes.
 
         Raises:
-            ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
+            ConfigurationError: an action, a plugin or an argument is not known.
         """
         for action in configuration.actions:
             if action not in ACTIONS:
                 raise UnknownActionError(action, ACTIONS)
-        for tier in configuration.tiers:
-            names = {option.name: option for option in tier}
-            if "proportion" in names and "drf" in names and "hierarchy" in names["drf"].enabled:
-                raise ConfigurationError("proportion and hierarchical drf cannot share a tier: both order queues")
         self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
         self._participants = Participants.of(self._tiers)
         self._cluster = cluster
@@ -79,7 +75,7 @@ class Scheduler:
         """Check a configuration, and that each argument is one that its plugin or action asks for.
 
         Raises:
-            ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
+            ConfigurationError: an action, a plugin or an argument is not known.
         """
         scheduler = cls(Cluster(), configuration, more)
         scheduler.round(0)  # of an empty cluster: what reads its arguments in a session has done so then

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from engine.scheduling.configuration import DEFAULT, SWITCHES, Arguments, Configuration, PluginOption, read_configuration
+from engine.scheduling.configuration import DEFAULT, Arguments, Configuration, PluginOption, read_configuration
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.scheduler import Scheduler
@@ -53,6 +53,7 @@ def test_what_is_left_out_is_volcanos_default():
         ({"tiers": [{"plugins": [{"name": "gang", "enableFlying": True}]}]}, "enableFlying"),
         ({"tiers": [{"plugins": [{"name": "gang", "enableJobOrder": "yes"}]}]}, "enableJobOrder"),
         ({"tiers": [{"plugins": [{"name": "gang", "arguments": 3}]}]}, "arguments"),
+        ({"tiers": [{"plugins": [{"name": "proportion"}, {"name": "drf", "enabledHierarchy": True}]}]}, "cannot share a tier"),
     ],
 )
 def test_what_cannot_be_read_is_named(content, said):
@@ -74,7 +75,6 @@ def test_what_cannot_be_read_is_named(content, said):
         ((), ((PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.a": "9:00-25:00"})),),), "beyond 24:00"),
         ((), ((PluginOption("sla", arguments=Arguments({"sla-waiting-time": "long"})),),), "sla-waiting-time"),
         ((), ((PluginOption("predicates", arguments=Arguments({"predicate.NodePortsEnable": 3})),),), "neither true nor false"),
-        ((), ((PluginOption("proportion"), PluginOption("drf", SWITCHES)),), "cannot share a tier"),
     ],
 )
 def test_what_cannot_run_is_refused_at_start(actions, tiers, said):
