@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from engine.billing.calendar import HOUR, floor_hour
 from engine.billing.state import Run
-from engine.events.billing import UsageRecorded
+from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.times import Micros
 
-__all__ = ["cut", "difference", "part", "without"]
+__all__ = ["cut", "difference", "part", "voided"]
 
 IsClosed = Callable[[str], bool]
 
@@ -124,7 +124,16 @@ def cut(run: Run | UsageRecorded, start: Micros, end: Micros) -> dict[str, Any]:
     }
 
 
-def without(recorded: Sequence[Run], record: str, start: Micros, end: Micros, invoice: str) -> list[Run]:
+def voided(recorded: Sequence[Run], data: UsageRecorded | UsageWithdrawn) -> list[Run] | None:
+    """Return the recorded runs that a withdrawal or a reversal leaves; `None`: it is neither."""
+    if isinstance(data, UsageWithdrawn):
+        return _without(recorded, data.record, data.start, data.end, data.period)
+    if data.reverses is not None:
+        return _without(recorded, data.reverses.record, data.start, data.end, data.reverses.period)
+    return None
+
+
+def _without(recorded: Sequence[Run], record: str, start: Micros, end: Micros, invoice: str) -> list[Run]:
     """Return the recorded runs after a stretch on one invoice was made void."""
     left: list[Run] = []
     for run in recorded:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from engine.billing.calendar import next_mark
 from engine.billing.charges import FREE
-from engine.billing.corrections import without
+from engine.billing.corrections import voided
 from engine.billing.forgetting import forget, settle
 from engine.billing.nodes import note_reviewed, note_use
 from engine.billing.persist import BOOK, head_record, known_of, touch
@@ -44,11 +44,9 @@ def evolve(state: State, event: Event[Data]) -> None:
         attempt.fault = data.error
         return
     attempt.revision, attempt.fault = data.revision, None
-    if isinstance(data, UsageWithdrawn):
-        attempt.recorded = without(attempt.recorded, data.record, data.start, data.end, data.period)
-    elif data.reverses is not None:
-        attempt.recorded = without(attempt.recorded, data.reverses.record, data.start, data.end, data.reverses.period)
-    else:
+    if (left := voided(attempt.recorded, data)) is not None:
+        attempt.recorded = left
+    elif isinstance(data, UsageRecorded):
         if not _extend(attempt, data):
             _record(attempt, data)
             note_use(state, known.job, attempt)
@@ -158,15 +156,14 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
         if first_sweep(state) is None:
             state.sweep = state.sweep_at = None
     if known is not None and data.node is None and data.next < 0:
-        for (
-            attempt
-        ) in known.attempts:  # the new price book may bill queued or bound time that the old one did not, or end the month
+        for attempt in known.attempts:
             _schedule_by_book(state, known.job, attempt, event)
     if known is not None and data.next < 0:
         settle(state, known)
 
 
 def _schedule_by_book(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:
+    """Schedule an attempt by a new price book: it may bill waiting that the old one did not, or end the month earlier."""
     advance(state, job.id, attempt)
     schedule_waiting(state, job, attempt, told)
     if attempt.bound is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from engine.billing.charges import quantity
-from engine.billing.corrections import without
+from engine.billing.corrections import voided
 from engine.billing.evolve import run_of
 from engine.billing.invoice import Invoice
 from engine.billing.records import UNITS, Record, json_of
@@ -317,11 +317,9 @@ def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
         data = decode(record.message, bounded=False).data
         if not isinstance(data, UsageRecorded | UsageWithdrawn) or _slot(data) != _slot(excess.data):
             continue
-        if isinstance(data, UsageWithdrawn):
-            runs = without(runs, data.record, data.start, data.end, data.period)
-        elif data.reverses is not None:
-            runs = without(runs, data.reverses.record, data.start, data.end, data.reverses.period)
-        else:
+        if (left := voided(runs, data)) is not None:
+            runs = left
+        elif isinstance(data, UsageRecorded):
             runs.append(run_of(data))
         if record.message.id == excess.id:
             break

@@ -125,7 +125,7 @@ MONEY = {
     "what was recorded is never corrected": (corrections, "_kept", lambda run, *_: run.end),
     "nothing is corrected of what begins rightly": (corrections, "_kept", kept_if_begun),
     "worth is of the first end": (runs, "worth_of", lambda _end: "useful"),
-    "a slice that is void still stands": (evolve, "without", lambda recorded, *_: recorded),
+    "a slice that is void still stands": (corrections, "_without", lambda recorded, *_: recorded),
     "ids are of the slice alone": (records, "record_id", lambda record, meter, uid, start, *_: f"{record}{meter}{uid}{start}"),
     "months are those of UTC": (runs, "month_of", utc_month),
     "a run begins with its attempt": (runs, "segments", from_the_beginning),
