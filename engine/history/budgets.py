@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from engine.billing.invoice import Invoice
-from engine.budgets.stage import STAGE, BudgetsStage
+from engine.budgets.stage import BudgetsStage
 from engine.events import Event, decode
 from engine.events.budgets import Budget, BudgetCrossed
 from engine.events.decimals import plain
@@ -16,7 +16,7 @@ from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.reading import cluster_facts
 from engine.history.taken_inputs import TakenInputs
-from engine.log.port import SearchableLog, ShardId
+from engine.log.port import SearchableLog
 
 __all__ = ["BudgetStanding", "budget_standings", "check_budgets"]
 
@@ -122,15 +122,13 @@ def check_budgets(log: SearchableLog) -> Iterator[Finding]:
     Raises:
         LogError: the log cannot be read to its end.
     """
-    shard = ShardId(STAGE, 0)
-    view = log.look(shard)
-    if view is None:
-        return
     state = _STAGE.initial()
-    taken = TakenInputs(log, _STAGE, shard.number, lambda event: _STAGE.absorb(state, event))
-    for record in log.scan(("budgets",), {BudgetCrossed.TYPE}):
-        event: Event[Any] = decode(record.message, bounded=False)
+    taken = TakenInputs(log, _STAGE, 0, lambda event: _STAGE.absorb(state, event))
+    for record in log.scan(("budgets",)):  # the last one of a commit shows all inputs that had been taken (`accounted`)
         taken.up_to(record.basis)
+        if record.message.type != BudgetCrossed.TYPE:
+            continue
+        event: Event[Any] = decode(record.message, bounded=False)
         data, tenant = event.data, state.tenants.get(event.subject)
         reached = () if tenant is None else tenant.reached(data.period)
         right = next(
@@ -150,7 +148,6 @@ def check_budgets(log: SearchableLog) -> Iterator[Finding]:
                 event.subject, data.period, f"{event.id} says {data.amount} of {data.budget}; that is {right[0]} of {right[1]}"
             )
         _STAGE.evolve(state, event)
-    taken.up_to(view.position.vector)
     for name, known in sorted(state.tenants.items()):
         for period in sorted(known.months):
             for threshold, budget, _ in known.reached(period):
