@@ -138,8 +138,9 @@ def simulate(
         LogError: the log cannot be used.
     """
     _must_fit(scenario, warn)
-    _must_place(settings.scheduler_config, scenario.workload.jobs[0], warn)
-    _must_give_notice(scenario, load_configuration(settings.scheduler_config), warn)
+    configuration = load_configuration(settings.scheduler_config)
+    _must_place(configuration.actions, settings.scheduler_config, scenario.workload.jobs[0], warn)
+    _must_give_notice(scenario, configuration, warn)
     settings = settings if keep else settings.model_copy(update={"log": _IN_MEMORY, "billing": False})
     if is_shared(settings.log):
         raise SimulationError(f"{settings.log}: a simulation leaves its history in sqlite:PATH")
@@ -258,9 +259,8 @@ def _furnish(cluster: SimulatedCluster, scenario: Scenario) -> None:
         cluster.add_node(node)
 
 
-def _must_place(path: Path | None, first: PlannedJob, warn: Callable[[str], object]) -> None:
-    """Warn of a configuration of scheduling that gives no pod a node."""
-    actions = load_configuration(path).actions
+def _must_place(actions: Sequence[str], path: Path | None, first: PlannedJob, warn: Callable[[str], object]) -> None:
+    """Warn of a configuration of scheduling, from a file, that gives no pod a node."""
     if "allocate" not in actions:
         there = f"there are only {', '.join(actions)}" if actions else "there is none"
         told = f"line {first.row.line}: {first.name}"

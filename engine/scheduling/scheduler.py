@@ -95,8 +95,16 @@ class Scheduler:
             now: the round's time in microseconds.
             guarded: see `round`.
         """
-        plugins, kept = (self._tiers, self._participants), (self.lines, self.claims)
-        session = Session(self._cluster, self._configuration, *plugins, *kept, now, guarded=guarded)
+        session = Session(
+            self._cluster,
+            self._configuration,
+            self._tiers,
+            self._participants,
+            self.lines,
+            self.claims,
+            now,
+            guarded=guarded,
+        )
         return session, Placement(session, self._kept)
 
     def round(
