@@ -25,6 +25,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -138,6 +139,12 @@ def freeze(process: subprocess.Popen[bytes]) -> None:
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
 class Broker:
     """One broker, which is a controller as well."""
 
@@ -246,8 +253,9 @@ class Broker:
             self.wait_until_up()
 
     def wait_until_up(self) -> None:
-        """Return as soon as its port is open."""
-        until(self._answers, _START_SECONDS, f"broker {self.node} opens its port", self._must_live)
+        """Return as soon as the ports of all its listeners are open: it opens one after the other."""
+        for port in (self.port, *self.ports.values()):
+            until(partial(_answers, port), _START_SECONDS, f"broker {self.node} opens its port {port}", self._must_live)
 
     def wait(self) -> None:
         """Return when it has ended."""
@@ -286,11 +294,6 @@ class Broker:
             self._process.kill()
             self._process.wait()
         self._process = None
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            return True
-        return False
 
     def _must_live(self) -> None:
         if self._process is None or self._process.poll() is not None:
