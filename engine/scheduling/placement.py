@@ -39,11 +39,11 @@ class Candidates:
         self.clock = -1
         """When the resources of nodes were last looked at (`NodeTable.clock`)."""
         self.full = -1
-        """By `clock`: no node has room, nor will have."""
+        """By the table's clock: no node has room, nor will have."""
         self.made_for: object = None
         """Stands for the session in which the masks were made; it does not hold the session itself, which holds the class."""
         self.refusals: tuple[int, dict[str, int], dict[str, float]] = (-1, {}, {})
-        """By `clock`: why no node takes a pod of the class."""
+        """By the table's clock: why no node takes a pod of the class."""
         self.verdicts: list[Verdict] = []
         self.allowed: Mask = np.zeros(width, np.bool_)
         self.score: Scores = np.zeros(width)
@@ -73,6 +73,13 @@ class Placement:
 
     def candidates(self, task: Task) -> Candidates:
         """Return the candidates of a task's class, up to date but for what depends on other pods."""
+        found = self._judged(task)
+        if found.clock != self._table.clock:
+            self._look(found, task.pod_class)
+        return found
+
+    def _judged(self, task: Task) -> Candidates:
+        """Return the candidates of a task's class with their masks up to date; scores may be those of an earlier moment."""
         pod_class = task.pod_class
         self._session.about = task.job.key
         found = self._kept.get(pod_class)
@@ -83,8 +90,6 @@ class Placement:
             found = self._kept[pod_class] = Candidates(self._table)
         if found.made_for is not self._token:
             self._judge(found, pod_class)
-        if found.clock != self._table.clock:
-            self._look(found, pod_class)
         return found
 
     def _judge(self, found: Candidates, pod_class: PodClass) -> None:
@@ -95,7 +100,7 @@ class Placement:
             return
         allowed = _all(verdicts, len(self._table.nodes))
         if not np.array_equal(allowed, found.allowed):
-            found.clock, found.full, found.refusals = -1, -2, (-1, {}, {})
+            found.clock, found.full, found.refusals = -1, -1, (-1, {}, {})
         found.verdicts, found.allowed = verdicts, allowed
 
     def _look(self, found: Candidates, pod_class: PodClass) -> None:
@@ -131,9 +136,9 @@ class Placement:
 
         Volcano: nodes with room now go before those that only will have it; ties go to the first by name.
         """
-        found = self.candidates(task)
-        if found.full == found.clock:
+        if self._is_full(self._judged(task), task.pod_class):
             return None
+        found = self.candidates(task)
         now, later = found.now, found.later
         extra = self._extra(task, now, later)
         if extra is not None:
@@ -147,6 +152,15 @@ class Placement:
         if extra is None:
             found.full = found.clock
         return None
+
+    def _is_full(self, found: Candidates, pod_class: PodClass) -> bool:
+        """Return whether it is known that no node has room or will have it: only nodes that changed since are looked at."""
+        table = self._table
+        if 0 <= found.full < table.freed:
+            changed = np.flatnonzero(table.changed > found.full)
+            room = (table.future[:, changed] - pod_class.vector >= pod_class.least).all(axis=0) & found.allowed[changed]
+            found.full = -1 if room.any() else table.clock
+        return found.full >= 0
 
     def _extra(self, task: Task, now: Scores, later: Scores) -> Scores | None:
         """Return what depends on other pods: minus infinity where they keep the task away, and their part of the score."""
@@ -220,9 +234,9 @@ class Placement:
             Word → number of nodes where that is the first thing that fails, resources last; and of the resources, how much is
             missing on the node that comes nearest in each.
         """
-        found = self.candidates(task)
+        found, clock = self._judged(task), self._table.clock
         pod_verdicts = list(self._pod_verdicts(task))
-        if not pod_verdicts and found.refusals[0] == found.clock:
+        if not pod_verdicts and found.refusals[0] == clock:
             return found.refusals[1:]
         left = np.ones(len(self._table.nodes), np.bool_)
         counts: dict[str, int] = {}
@@ -240,7 +254,7 @@ class Placement:
                 if failed.sum() == left.sum():
                     missing[name] = amount - int(future[failed].max())
                 left &= ~failed
-        found.refusals = (found.clock, counts, missing)
+        found.refusals = (clock, counts, missing)
         return counts, missing
 
 

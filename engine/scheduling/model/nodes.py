@@ -39,6 +39,8 @@ class NodeTable:
         """When each node's resources last changed, by `clock`."""
         self.clock = 0
         """Counts changes of resources."""
+        self.freed = 0
+        """By `clock`: when something was last given back; since then room has only become less."""
         self.layout = 0
         """Counts changes of the nodes themselves: names, labels, taints, what they have."""
         self._columns: dict[str, Column] = {}
@@ -63,6 +65,7 @@ class NodeTable:
                 allocatable[self.resources[name], row] = amount
         self._set_arrays(allocatable)
         self.clock += 1
+        self.freed = self.clock
         self.changed = np.full(len(self.nodes), self.clock, np.int64)
         self.layout += 1
         self._columns.clear()
@@ -97,6 +100,8 @@ class NodeTable:
             self.future[:, only] -= future * pod_class.vector
         self.clock += 1
         self.changed[row] = self.clock
+        if idle < 0 or future < 0:
+            self.freed = self.clock
 
     def future_of(self, name: str) -> NDArray[np.int64]:
         """Return what will be idle of a resource on all nodes: nothing of one that no node states."""
