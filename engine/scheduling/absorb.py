@@ -19,6 +19,7 @@ from engine.kubernetes.observation.fact_records import thing_record
 from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
 from engine.scheduling.notices.membership import confirm, note_phase, note_run
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
+from engine.scheduling.plugins.gang import is_ready
 from engine.scheduling.state import CALM, KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -90,6 +91,12 @@ def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
     state.touched[cluster_record(cluster.id)] = None
 
 
+def _matters_that_it_runs(state: State, known: KnownJob) -> bool:
+    """Return whether a round looks at which of a job's pods with a place run: where pods are evicted, or too few have a place."""
+    minds = state.cluster(known.head.cluster).scheduler.minds_what_runs
+    return minds or (known.model is not None and not is_ready(known.model))
+
+
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +140,8 @@ def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged])
         head.grouped = True
     if known.group is not None:
         stand(state, known)
-        _changed(state, known, event)
+        if phase != "Running" or _matters_that_it_runs(state, known):
+            _changed(state, known, event)
     touch(state, known)
     _close_if_over(state, known)
 
@@ -206,7 +214,8 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
         case _:
             return
     touch_attempt(state, known, attempt)
-    _changed(state, known, event)
+    if not isinstance(data, AttemptRunning) or _matters_that_it_runs(state, known):
+        _changed(state, known, event)
 
 
 def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStarted) -> None:

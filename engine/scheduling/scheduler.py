@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
-from engine.scheduling.actions import ACTIONS
+from engine.scheduling.actions import ACTIONS, EVICTING
 from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
@@ -53,6 +53,9 @@ class Scheduler:
                 raise UnknownActionError(action, ACTIONS)
         self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
         self._participants = Participants.of(self._tiers)
+        names = {option.name for tier in configuration.tiers for option in tier}
+        self.minds_what_runs = not EVICTING.isdisjoint(configuration.actions) or not names.isdisjoint(more or {})
+        """Whether a round may find something else because a pod that has a place runs: only those that run are evicted."""
         self._cluster = cluster
         self._configuration = configuration
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()

@@ -8,12 +8,13 @@ import pytest
 from deployment import SECOND, START, Deployment, task, vcjob
 from log_checker import faults_of
 
+from engine.events.attempts import AttemptRunning
 from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecisionRefused
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved, ObjectDeleted, PodObserved, Taint
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.lifecycle.stage import LifecycleStage
 from engine.scheduling import upkeep
-from engine.scheduling.configuration import Configuration, PluginOption
+from engine.scheduling.configuration import DEFAULT, Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
 
@@ -60,6 +61,41 @@ def test_no_round_follows_when_nothing_changes(deployment):
     deployment.wait(30)
     assert len(deployment.events(RoundEnded)) == rounds
     assert reasons(deployment, "j1") == ["ClusterTooSmall"]
+
+
+@pytest.mark.parametrize(("more", "rounds"), [((), 0), (("preempt",), 1), (("reclaim",), 1)])
+def test_which_pods_run_is_looked_at_where_pods_are_evicted(more, rounds):
+    configured = Configuration((*DEFAULT.actions, *more), DEFAULT.tiers)
+    deployment = Deployment(stage=lambda: SchedulingStage(configured))
+    deployment.node("n1", cpu=4)
+    deployment.lazy = True
+    for job in ("j1", "j2"):
+        deployment.submit(job, vcjob(job, task("w", 2)))
+    deployment.submit("j3", vcjob("j3", task("w", 1)))
+    deployment.settle()
+    deployment.wait(4)
+    before = len(deployment.events(RoundEnded))
+    for uid in [uid for uid, pod in deployment.pods.items() if pod.now.phase == "Bound"]:
+        deployment.run(uid)
+    deployment.settle()
+    deployment.wait(5)
+    assert len(deployment.events(AttemptRunning)) == 4
+    assert len(deployment.events(RoundEnded)) == before + rounds
+
+
+def test_a_gang_that_runs_in_part_is_unknown(deployment):
+    deployment.lazy = True
+    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.settle()
+    deployment.wait(4)
+    first, second = [uid for uid, pod in deployment.pods.items() if pod.now.phase == "Bound"]
+    deployment.end(first, "Failed")
+    deployment.settle()
+    deployment.wait(4)
+    deployment.run(second)
+    deployment.settle()
+    deployment.wait(2)
+    assert [event.data.phase for event in deployment.events(GroupPhaseChanged, job="j1")][-1] == "Unknown"
 
 
 def test_pods_of_others_take_their_room(deployment):

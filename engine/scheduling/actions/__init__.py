@@ -14,7 +14,7 @@ from engine.scheduling.actions.shuffle import shuffle
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 
-__all__ = ["ACTIONS"]
+__all__ = ["ACTIONS", "EVICTING"]
 
 ACTIONS: Final[Mapping[str, Callable[[Session, Placement], None]]] = {
     "enqueue": enqueue,
@@ -25,3 +25,6 @@ ACTIONS: Final[Mapping[str, Callable[[Session, Placement], None]]] = {
     "shuffle": shuffle,
 }
 """Name in the configuration → the action."""
+
+EVICTING: Final = frozenset({"preempt", "reclaim", "shuffle"})
+"""Those that send pods away."""
