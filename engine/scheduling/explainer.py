@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, TypeAlias
@@ -42,30 +41,33 @@ class _Queue:
     told: dict[Kind, JobExplained] = field(default_factory=dict)
     """What all jobs of a kind but its fresh ones have been told, whatever the figures."""
     shifts: int = 0
-    """How often a job came, went or was ranked anew."""
-    checks: list[tuple[int, str]] = field(default_factory=list)
-    """Heap: at how many shifts the place of a job may be worth a record, and the job."""
+    """How often a job came, went or was ranked anew that others may stand behind: no place has changed by more."""
+    checks: dict[int, list[str]] = field(default_factory=dict)
+    """At how many shifts the place of jobs of kinds may be worth a record, and the jobs."""
     check: dict[str, int] = field(default_factory=dict)
     """The same by job; what differs from it is outdated."""
+    checked: int = 0
+    """Up to how many shifts that was done."""
     seen: object = None
     """What the last round has found, if nobody was told anything: what is equal to it is told nobody before `again`."""
     again: Micros | None = None
     """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
 
     def look_at(self, job: str, shifts: int) -> None:
-        """Have a job looked at after so many more shifts, or before."""
+        """Have a job looked at after so many more shifts, one at least, and not for its place before."""
         at = self.shifts + shifts
-        if at < self.check.get(job, at + 1):
+        if at != self.check.get(job):
             self.check[job] = at
-            heappush(self.checks, (at, job))
+            self.checks.setdefault(at, []).append(job)
 
     def due(self) -> Iterator[str]:
         """Yield the jobs that are to be looked at now."""
-        while self.checks and self.checks[0][0] <= self.shifts:
-            at, job = heappop(self.checks)
-            if self.check.get(job) == at:
-                del self.check[job]
-                yield job
+        for at in range(self.checked + 1, self.shifts + 1):
+            for job in self.checks.pop(at, ()):
+                if self.check.get(job) == at:
+                    del self.check[job]
+                    yield job
+        self.checked = self.shifts
 
 
 class Explainer:
@@ -97,9 +99,8 @@ class Explainer:
         queues, self._queues = self._queues, {}
         for name, waiting in sorted(outcome.waiting.items()):
             queue = self._queues[name] = queues.get(name) or _Queue()
-            shifts, seen = self._lines.shifts.get(name, 0), _seen(waiting, outcome)
-            if shifts or seen != queue.seen or (queue.again is not None and queue.again <= now):
-                queue.shifts += shifts
+            shifts, seen = self._lines.shifts.get(name), _seen(waiting, outcome)
+            if shifts is not None or seen != queue.seen or (queue.again is not None and queue.again <= now):
                 queue.again = None
                 told = dict(self._in_queue(name, queue, waiting, outcome, now))
                 queue.seen = None if told else seen
@@ -115,7 +116,8 @@ class Explainer:
         own = {key for key, _ in waiting.own}
         ranks = {kind: rank for rank, kind in waiting.kinds}
         moved = _moved(queue, own, ranks)
-        queue.shifts += len(own ^ queue.own)
+        others, newcomers = self._lines.shifts.get(name, (0, 0))
+        queue.shifts += others + len(own ^ queue.own) + (newcomers if len(set(ranks.values())) > 1 else 0)
         queue.own, queue.ranks = own, ranks
         parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
         every, first = len(waiting), waiting.first(FIRST)
@@ -125,8 +127,13 @@ class Explainer:
             chosen |= {(*rank, job.created, job.key): job for job in jobs}
         for ident in queue.due():
             member = self._lines.member(ident)
-            if member is not None and member[1] in ranks:
-                chosen[*ranks[member[1]], member[0].created, ident] = member[0]
+            if member is None or member[1] not in ranks:
+                continue
+            key, before = (*ranks[member[1]], member[0].created, ident), self._head(ident).reason
+            if key not in chosen and before is not None and (left := margin(waiting.place(key), before.place)):
+                queue.look_at(ident, left)
+            else:
+                chosen[key] = member[0]
         queue.told = {
             kind: found[-1][1] for kind, found in parts.items() if all(same_but_figures(said, found[-1][1]) for _, said in found)
         }

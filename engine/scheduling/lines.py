@@ -77,8 +77,11 @@ class Lines:
         """… those that had pods without a place; held ones are in neither."""
         self.left: set[str] = set()
         """Jobs that left a kind since reasons were last looked at; cleared by who looks."""
-        self.shifts: dict[str, int] = {}
-        """Queue → how often a job came or went meanwhile; cleared by who looks."""
+        self.shifts: dict[str, tuple[int, int]] = {}
+        """Queue → how often meanwhile a job came or went, and how often one came that was the newest: nobody stands behind it, if
+        all kinds have one rank. Cleared by who looks."""
+        self._newest: dict[str, Position] = {}
+        """Queue → the newest job that came."""
 
     def __iter__(self) -> Iterator[Kind]:
         for kinds in self._kinds.values():
@@ -100,7 +103,7 @@ class Lines:
         if changed is None:
             changed = list(self._cluster.jobs.values())
             self.left.update(self._place)
-            self._kinds, self._place, self.others = {}, {}, {}
+            self._kinds, self._place, self.others, self._newest = {}, {}, {}, {}
             self.asking, self.pending = set(), set()
         self._next = -1  # whoever fails begins anew
         for job in changed:
@@ -123,7 +126,9 @@ class Lines:
                 kind = kinds[name] = Kind(job.queue)
             kind.add(job)
             self._place[key] = (job, name, kind)
-            self.shifts[job.queue] = self.shifts.get(job.queue, 0) + 1
+            position = (job.created, job.key)
+            newest = self._newest[job.queue] = max(position, self._newest.get(job.queue, position))
+            self._shift(job.queue, newest=position == newest)
             return
         self._leave(key)
         if job is None:
@@ -141,6 +146,10 @@ class Lines:
         self._leave(job.key)
         self.others[job.key] = job
 
+    def _shift(self, queue: str, *, newest: bool = False) -> None:
+        others, newcomers = self.shifts.get(queue, (0, 0))
+        self.shifts[queue] = (others, newcomers + 1) if newest else (others + 1, newcomers)
+
     def _leave(self, key: str) -> None:
         found = self._place.pop(key, None)
         if found is None:
@@ -148,9 +157,9 @@ class Lines:
         job, name, kind = found
         kind.remove(job)
         self.left.add(key)
-        self.shifts[kind.queue] = self.shifts.get(kind.queue, 0) + 1
+        self._shift(kind.queue)
         if not len(kind):
             kinds = self._kinds[kind.queue]
             del kinds[name]
             if not kinds:
-                del self._kinds[kind.queue]
+                del self._kinds[kind.queue], self._newest[kind.queue]

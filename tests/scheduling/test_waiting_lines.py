@@ -29,6 +29,7 @@ from engine.scheduling.stage import SchedulingStage
 SECOND = 1_000_000
 UPDATE = Lines.update
 TAKE = Claims._take
+SHIFT = Lines._shift
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 
 
@@ -50,6 +51,7 @@ def made_anew(deployment: Deployment) -> None:
     for cluster in deployment.scheduling.state.clusters.values():
         cluster.scheduler.lines.__init__(cluster.model)
         cluster.scheduler.claims.__init__(cluster.model)
+        cluster.scheduler._kept.clear()
         cluster.explainer.forget()
 
 
@@ -115,6 +117,29 @@ def test_pods_without_a_place_are_told_what_placing_them_finds(monkeypatch, name
     assert found.count(True) > 50
     monkeypatch.setattr(ALLOCATE, "_is_hopeless", lambda *_: False)
     assert [crowd(seed, configured, lambda _: None) for seed in range(3)] == quick
+
+
+def returning(before_each: Callable[[Deployment], object]) -> list[object]:
+    """Jobs of one kind wait; half of them, the first ones, go and come back. Returns all records."""
+    deployment = Deployment(stage=lambda: SchedulingStage(CONFIGURATIONS["default"]))
+    deployment.node("n1", cpu=1)
+    for at in range(40):
+        deployment.submit(f"j{at:02}", vcjob(f"j{at:02}", task("w", 2), minAvailable=2))
+    for action in ("", "AbortJob", "ResumeJob"):
+        for at in range(20 if action else 0):
+            deployment.command(f"j{at:02}", action)
+        deployment.settle()
+        for _ in range(3):
+            before_each(deployment)
+            deployment.wait(1)
+    return deployment.messages("scheduling")
+
+
+def test_who_comes_back_puts_others_behind(monkeypatch):
+    right = returning(made_anew)
+    assert returning(lambda _: None) == right
+    monkeypatch.setattr(Lines, "_shift", lambda lines, queue, newest=False: SHIFT(lines, queue, newest=True))
+    assert returning(lambda _: None) != right
 
 
 @pytest.mark.parametrize(
