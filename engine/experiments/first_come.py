@@ -32,7 +32,7 @@ class FirstCome(Plugin):
         moved = len(self.session.cluster.moved)
         if self._moved != moved:
             self._moved, self._heads = moved, {}
-            waiting = [job for job in self.session.schedulable() if job.with_status("Pending")]
+            waiting = self.session.schedulable(lambda job: job.with_status("Pending"))
             for job in sorted(waiting, key=self.session.job_key):
                 self._heads.setdefault(job.queue, job)
         return self._heads.get(queue.name) is task.job

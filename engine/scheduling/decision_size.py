@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msgspec import json
@@ -27,6 +28,11 @@ class DecisionSizes:
         """Return how many pods of a job one decision may place."""
         found = self._most.get(job.key)
         if found is None:
-            role = max((len(json.encode(role)) for role in job.role_pending), default=0)
+            role = max(map(_bytes, job.role_pending), default=0)
             found = self._most[job.key] = DECISION_BYTES // (_PLACEMENT + role + self._longest)
         return found
+
+
+@lru_cache(1_000)
+def _bytes(role: str) -> int:
+    return len(json.encode(role))

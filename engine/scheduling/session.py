@@ -171,12 +171,15 @@ class Session:
         found = self.outcome.look_again
         self.outcome.look_again = at if found is None else min(found, at)
 
-    def schedulable(self) -> Iterable[Job]:
-        """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
+    def schedulable(self, waits: Callable[[Job], object]) -> Iterable[Job]:
+        """Return the jobs that have been let in and wait for places, if they have a queue and are valid; say of the others why not.
+
+        Args:
+            waits: whether a job has pods without a place for which the action may find one; jobs without any are passed over.
+        """
         for name in sorted(self.lines.pending):
             job = self.lines.others[name]
-            tasks = job.by_status
-            if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
+            if job.held or job.phase in {"", "Pending"} or not waits(job):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None and self.is_too_large(job):

@@ -30,9 +30,8 @@ def allocate(session: Session, placement: Placement) -> None:
             if job.phase in {"", "Pending"} and not job.held:
                 let_in(session, job)
     waiting: dict[str, list[Job]] = {}
-    for job in session.schedulable():
-        if job.with_status("Pending"):
-            waiting.setdefault(job.queue, []).append(job)
+    for job in session.schedulable(lambda job: job.with_status("Pending")):
+        waiting.setdefault(job.queue, []).append(job)
     _place_reserved(session, placement, waiting)
     jobs = {name: Ordered(session.cluster, session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in jobs])
@@ -71,7 +70,7 @@ def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job)
     task, pod_class = tasks[0], tasks[0].pod_class
     if pod_class.shape.scheduling_gates or pod_class.best_effort:
         return False
-    if any(other.pod_class is not pod_class or other.role != task.role for other in tasks):
+    if len(tasks) > 1 and any(other.pod_class is not pod_class or other.role != task.role for other in tasks):
         return False
     if not session.allocatable(queue, task):
         if len(tasks) > 1:  # a plugin may judge each by itself

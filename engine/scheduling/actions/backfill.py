@@ -38,9 +38,8 @@ def backfill(session: Session, placement: Placement) -> None:
 def best_effort_tasks(session: Session) -> list[Task]:
     """Return the tasks that backfill places: queue by queue, job by job, in their order."""
     waiting: dict[str, list[Job]] = {}
-    for job in session.schedulable():
-        if job.waiting_best_effort or job.with_status("Pipelined"):
-            waiting.setdefault(job.queue, []).append(job)
+    for job in session.schedulable(lambda job: job.waiting_best_effort or job.with_status("Pipelined")):
+        waiting.setdefault(job.queue, []).append(job)
     found: list[Task] = []
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:

@@ -17,7 +17,7 @@ __all__ = ["could_fit", "make_room", "may_preempt", "starving", "victims_on"]
 def starving(session: Session) -> dict[str, list[Job]]:
     """Return the jobs for which others may be evicted now, by queue."""
     found: dict[str, list[Job]] = {}
-    for job in session.schedulable():
+    for job in session.schedulable(lambda job: job.count("Pending", "Pipelined")):
         if not job.patient and session.job_starving(job):
             found.setdefault(job.queue, []).append(job)
     return found

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import Arguments, PluginOption
-from engine.scheduling.model.amounts import PODS, Amounts, add, missing, within
+from engine.scheduling.model.amounts import PODS, Amounts, add, missing
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
@@ -58,10 +58,11 @@ class Overcommit(Plugin):
             return PERMIT
         wanted = job.min_resources.items()
         inqueue, limit, whole = self._room()
-        if within(inqueue, wanted, limit):
+        lacking = missing(inqueue, wanted, limit)
+        if not lacking:
             return PERMIT
         too_small = missing({}, wanted, whole)
-        lacking = too_small or missing(inqueue, wanted, limit)
+        lacking = too_small or lacking
         self.session.explain(job, "ClusterTooSmall" if too_small else "ClusterOvercommitted", self.NAME, missing=lacking)
         return REJECT
 

@@ -44,6 +44,8 @@ class Proportion(LimitsQueues):
         super().__init__(option)
         self._basis: object = None
         """From what the portions were made."""
+        self._limits: tuple[object, dict[str, Amounts]] = (None, {})
+        """From what the limits of all queues were made, and these."""
 
     def open(self, session: Session) -> None:
         """Share the cluster out anew, unless all is as it was in the session before."""
@@ -56,13 +58,16 @@ class Proportion(LimitsQueues):
         if basis == self._basis:
             return
         self._basis = None  # if it fails, the next session begins anew
-        guaranteed: Amounts = {}
-        for queue in cluster.queues.values():
-            add(guaranteed, queue.guarantee.items())
-        self._portions = {
-            name: Portion(queue, real_capability(queue.capability, session.total, guaranteed, queue.guarantee))
-            for name, queue, _ in asking
-        }
+        if self._limits[0] != basis[:2]:
+            guaranteed: Amounts = {}
+            for queue in cluster.queues.values():
+                add(guaranteed, queue.guarantee.items())
+            limits = {
+                name: real_capability(queue.capability, session.total, guaranteed, queue.guarantee)
+                for name, queue in cluster.queues.items()
+            }
+            self._limits = (basis[:2], limits)
+        self._portions = {name: Portion(queue, self._limits[1][name]) for name, queue, _ in asking}
         share_out(session.total, list(self._portions.values()))
         for portion in self._portions.values():
             portion.ceiling = without_places(portion.deserved, portion.queue.capability)
