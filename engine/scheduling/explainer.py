@@ -138,10 +138,12 @@ class Explainer:
             kind: found[-1][1] for kind, found in parts.items() if all(same_but_figures(said, found[-1][1]) for _, said in found)
         }
         places = {key: at for at, (key, _) in enumerate(first, 1)}
+        own_reasons = {id(reason): reason for reason in (outcome.explained[job.key] for _, job in waiting.own)}
+        own_parts = {ident: explanation(reason, name) for ident, reason in own_reasons.items()}
         found: list[tuple[str, JobExplained]] = []
         for key, job in sorted(chosen.items(), key=itemgetter(0)):
             member = self._lines.member(job.key)
-            said = explanation(outcome.explained[job.key], name) if member is None else _part(parts[member[1]], job)
+            said = own_parts[id(outcome.explained[job.key])] if member is None else _part(parts[member[1]], job)
             place = places.get(key) or waiting.place(key)
             told = self._tells(queue, job.key, said, place, now)
             if told:

@@ -60,9 +60,9 @@ ReasonCode = Literal[
 REASONS: frozenset[str] = frozenset(get_args(ReasonCode))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Reason:
-    """Where a job stopped."""
+    """Where a job stopped; jobs that are alike have one."""
 
     action: str
     """The action in which it did: `enqueue`, `allocate`, …"""

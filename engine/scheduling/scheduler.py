@@ -189,8 +189,7 @@ def close(session: Session) -> None:
     cluster, outcome = session.cluster, session.outcome
     for take_back in session.at_end:
         take_back()
-    concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.explained}
-    for job in [job for job in concerned.values() if not job.held]:
+    for job in [job for job in cluster.touched.values() if not job.held]:
         promised: list[tuple[Task, str]] = []
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
@@ -201,18 +200,17 @@ def close(session: Session) -> None:
         outcome.pipelined += promised
         for task in [*job.with_status("Allocated").values()]:
             cluster.move(task, "Pending", None)
-        unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)
-        if unschedulable:
-            outcome.unschedulable.append(job)
-        phase = phase_at_end(job, unschedulable=unschedulable)
+        job.unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)
+        phase = phase_at_end(job, unschedulable=job.unschedulable)
         if phase != job.phase:
             outcome.phases.append((job, phase))
             job.phase = phase
             cluster.changes.note(job)
+    waits = {key: cluster.jobs[key] for key in outcome.explained}
+    outcome.unschedulable += [job for job in (cluster.touched | waits).values() if job.unschedulable and not job.held]
     cluster.touched.clear()
     cluster.moved.clear()
-    for key in outcome.explained:
-        job = cluster.jobs[key]
+    for job in waits.values():
         waiting = outcome.waiting.setdefault(job.queue, Waiting())
         if job.held:
             waiting.held.append(job)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from heapq import nsmallest
+from heapq import merge
+from itertools import islice
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -46,10 +47,8 @@ class Waiting:
 
     def first(self, count: int) -> list[tuple[Key, Job]]:
         """Return the first jobs, but for held ones, and their keys."""
-        found = self.own[:count]
-        for rank, kind in self.kinds:
-            found = found + [((*rank, created, name), job) for created, name, job in kind[:count]]
-        return nsmallest(count, found, key=_key)
+        kinds = [[((*rank, created, name), job) for created, name, job in kind[:count]] for rank, kind in self.kinds]
+        return list(islice(merge(self.own, *kinds, key=_key), count))
 
     def place(self, key: Key) -> int:
         """Return the place of a job that is not held, from 1."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TypeAlias, cast
 
 from engine.scheduling.actions.enqueue import let_in
-from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.model.sub_groups import SubGroups
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
-from engine.scheduling.reasons import ReasonCode
+from engine.scheduling.reasons import Reason, ReasonCode
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
 __all__ = ["allocate"]
+
+_Refused: TypeAlias = dict[tuple[PodClass, str, str], tuple[int, Reason]]
+"""Class, namespace and role of pods that no node takes → at which revision of the cluster, and why."""
 
 
 def allocate(session: Session, placement: Placement) -> None:
@@ -36,6 +39,7 @@ def allocate(session: Session, placement: Placement) -> None:
     jobs = {name: Ordered(session.cluster, session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
+    refused: _Refused = {}
     while queues:
         if session.at_limit():
             return
@@ -49,7 +53,7 @@ def allocate(session: Session, placement: Placement) -> None:
         while jobs[queue.name]:
             job = jobs[queue.name].pop()
             if job.key not in left:
-                if _is_hopeless(session, placement, queue, job):
+                if _is_hopeless(session, placement, queue, job, refused):
                     continue
                 left[job.key] = _pending(session, job)
             if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
@@ -59,10 +63,11 @@ def allocate(session: Session, placement: Placement) -> None:
                 break
 
 
-def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job) -> bool:
+def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job, refused: _Refused) -> bool:
     """Return whether a job whose pods are all alike has no place for any of them, and say why.
 
-    `_place` finds the same. Most jobs that wait in an overloaded cluster are such, and this costs a tenth.
+    `_place` finds the same. Most jobs that wait in an overloaded cluster are such, and this costs a tenth; of those that are alike,
+    the first is looked at.
     """
     tasks = [*job.with_status("Pending").values()]
     if not tasks or job.sub_groups is not None or job.key in session.failed_roles:
@@ -76,10 +81,16 @@ def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job)
         if len(tasks) > 1:  # a plugin may judge each by itself
             return False
         session.explain_limit(job, queue, task)
-    elif placement.best(task) is None:
-        _explain_refusal(session, placement, job, task)
-    else:
+        return True
+    kind, revision = (pod_class, job.namespace, task.role), session.cluster.revision
+    at, reason = refused.get(kind, (-1, None))
+    if reason is not None and at == revision:
+        session.outcome.explained[job.key] = reason
+        return True
+    if placement.best(task) is not None:
         return False
+    _explain_refusal(session, placement, job, task)
+    refused[kind] = (revision, session.outcome.explained[job.key])
     return True
 
 

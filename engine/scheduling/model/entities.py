@@ -183,6 +183,8 @@ class Job:
     """Nothing is decided about it: its pods only take what they take."""
     patient: bool = False
     """Nobody is evicted for it."""
+    unschedulable: bool = False
+    """When it last changed, the round after that found it Unschedulable."""
     preemption: Preemption = field(default_factory=Preemption)
     """What preemption with notice reads of it."""
 
