@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +44,8 @@ from engine.simulation.workload import PlannedJob, Workload
 __all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
 _IN_MEMORY: Final = "memory:"
+_TOGETHER: Final = 20
+"""Simulated moments that count as a commit of the collector's: in each only a few inputs are taken."""
 _NEVER: Final = 1 << 60
 """Inputs after which a log that ends with the process has a snapshot."""
 
@@ -153,8 +156,11 @@ def simulate(
             raise SimulationError(f"{settings.log}: the log is not empty; a simulation begins a new one")
         collector = stack.enter_context(freeze_live_objects())
 
+        moments = count()
+
         def after(over: int) -> None:
-            collector.tick()
+            if not next(moments) % _TOGETHER:
+                collector.tick()
             on_progress(over)
 
         return simulate_on(log, stages, scenario, agenda, snapshots=keep, on_progress=after)

@@ -84,6 +84,8 @@ class MemoryLog:
         """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
         with self._lock:
             found = self._records[partition][start : start + limit]
+        if not found:
+            return found
         sizes = list(accumulate(record.size or size_of(record.message) for record in found))
         return found[: bisect_left(sizes, READ_BYTES) + 1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import gt
 from typing import Final, Generic, TypeVar
 
 from engine.log.errors import LogError
@@ -120,6 +121,10 @@ class ShardView(Generic[S]):
         """Timers due by this time fire while no input waits: the shard's time, or that of the stage's next postponed work."""
         run = self._run
         return max(run.now, self.stage.unfinished(run.state) or run.now)
+
+    def has_inputs(self) -> bool:
+        """Return whether an input waits to be taken."""
+        return any(map(gt, map(self.log.end, self.reads), self.position.vector))
 
     def lag(self) -> int:
         """Return the number of offsets not yet taken in the shard's input partitions."""

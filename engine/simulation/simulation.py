@@ -106,7 +106,7 @@ class Simulation:
         """Let a shard take what waits and fire what is due; return whether there was anything."""
         worked = False
         while True:
-            while processor.lag():
+            while processor.has_inputs():
                 worked = True
                 processor.step()
             due = processor.timer_due
