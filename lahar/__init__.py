@@ -20,7 +20,7 @@ from engine.application.preemptions import Preemptions
 from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events
 from engine.billing.exports.errors import ExportError
-from engine.billing.invoice import Invoice
+from engine.billing.invoice import Bill, Invoice
 from engine.billing.records import Record
 from engine.events import Event
 from engine.events.outcomes import Fault
@@ -46,6 +46,7 @@ __all__ = [
     "AdjustmentExplanation",
     "AmbiguousError",
     "AppliedObject",
+    "Bill",
     "Bills",
     "BudgetStanding",
     "Change",

@@ -16,7 +16,7 @@ from engine.billing.book import Book, applied
 from engine.billing.calendar import Month, month_named
 from engine.billing.exports.formats import export
 from engine.billing.exports.seller import Seller
-from engine.billing.invoice import Invoice, invoices
+from engine.billing.invoice import Bill, Invoice, invoices, quotes
 from engine.billing.records import Record, records_of
 from engine.billing.report import report
 from engine.events import Data, Event, encode
@@ -30,6 +30,7 @@ from engine.history.billing_explanation import AdjustmentExplanation, RecordExpl
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.facts import OTHER
 from engine.history.reading import cluster_facts
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
@@ -147,10 +148,16 @@ class Bills:
         """Return the closed months, with the recorded time of each closing (microseconds)."""
         return self.ask(lambda usage: usage.closed())
 
-    def quote(self, until: datetime | Micros, *, tenant: str | None = None) -> list[Invoice]:
-        """Return the use of open attempts up to a moment that is not recorded yet, as invoices."""
-        moment = to_micros(until) if isinstance(until, datetime) else until
-        return invoices(run for run in quote(self._source, moment) if tenant in (None, run.data.tenant))
+    def quote(self, until: datetime | Micros, *, tenant: str | None = None, other: bool = False) -> list[Bill]:
+        """Return what open attempts add to the invoices from their last hour mark up to a moment, by month and tenant.
+
+        Args:
+            until: the moment.
+            tenant: as in `records`.
+            other: as in `records`.
+        """
+        runs = quote(self._source, to_micros(until) if isinstance(until, datetime) else until)
+        return quotes(run for run in runs if tenant in (None, run.data.tenant) and (other or run.data.job_kind != OTHER))
 
     def recorded_at(self, month: Month) -> Micros | None:
         """Return when open attempts are recorded whose use in a month is not recorded yet; see `engine.history.billing`."""

@@ -1,12 +1,13 @@
-"""Invoices: the valid records of one tenant and month, added up exactly and rounded once."""
+"""Invoices: the valid records of one tenant and month, added up exactly and rounded once; quotes are added up in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import partial
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from engine.billing.charges import cost, quantity
 from engine.events import Event
@@ -15,7 +16,7 @@ from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter
 
-__all__ = ["Invoice", "InvoiceLine", "Sum", "adjustment_id", "invoice_id", "invoices", "rounded", "used"]
+__all__ = ["Bill", "Invoice", "InvoiceLine", "Sum", "adjustment_id", "invoice_id", "invoices", "quotes", "rounded", "used"]
 
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
@@ -76,8 +77,8 @@ class InvoiceLine:
 
 
 @dataclass(slots=True)
-class Invoice:
-    """Use of a tenant in a month, with its cost."""
+class Bill:
+    """Use of a tenant in a month, with its cost: an invoice, or a quote, which has no id."""
 
     tenant: str
     period: str
@@ -91,13 +92,6 @@ class Invoice:
     unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
     """Quantities without a price, by meter, node type and GPU model (empty: unknown)."""
     total: Sum = field(default_factory=Sum)
-    other: bool = False
-    """It covers jobs of kind `Other` (services, single pods), too."""
-
-    @property
-    def id(self) -> str:
-        """Id by tenant, month and what it covers."""
-        return invoice_id(self.tenant, self.period, other=self.other)
 
     @property
     def rounded(self) -> Decimal:
@@ -108,11 +102,6 @@ class Invoice:
     def adjustment(self) -> Decimal:
         """What rounding adds."""
         return EXACT.subtract(self.rounded, self.total.amount)
-
-    @property
-    def adjustment_id(self) -> str:
-        """Id of the record of the adjustment."""
-        return adjustment_id(self.id)
 
     def take(self, event: Event[UsageRecorded]) -> None:
         """Add a valid run."""
@@ -138,7 +127,6 @@ class Invoice:
             for name in ("queue", "project", "user")
         }
         return {
-            "invoice": self.id,
             "tenant": self.tenant,
             "period": self.period,
             "currency": self.currency,
@@ -179,13 +167,46 @@ class Invoice:
         return found
 
 
+@dataclass(slots=True)
+class Invoice(Bill):
+    """The recorded use of a tenant in a month."""
+
+    other: bool = False
+    """It covers jobs of kind `Other` (services, single pods), too."""
+
+    @property
+    def id(self) -> str:
+        """Id by tenant, month and what it covers."""
+        return invoice_id(self.tenant, self.period, other=self.other)
+
+    @property
+    def adjustment_id(self) -> str:
+        """Id of the record of the adjustment."""
+        return adjustment_id(self.id)
+
+    def document(self) -> dict[str, Any]:
+        """Return its JSON."""
+        return {"invoice": self.id, **Bill.document(self)}
+
+
+B = TypeVar("B", bound=Bill)
+
+
 def invoices(runs: Iterable[Event[UsageRecorded]], *, other: bool = False) -> list[Invoice]:
     """Return the invoices of valid runs, by month and tenant; `other`: they cover jobs of kind `Other`, too."""
-    found: dict[tuple[str, str], Invoice] = {}
+    return _added(runs, partial(Invoice, other=other))
+
+
+def quotes(runs: Iterable[Event[UsageRecorded]]) -> list[Bill]:
+    """Return the quotes of runs that are not recorded yet, by month and tenant."""
+    return _added(runs, Bill)
+
+
+def _added(runs: Iterable[Event[UsageRecorded]], new: Callable[[str, str], B]) -> list[B]:
+    found: dict[tuple[str, str], B] = {}
     for event in runs:
         key = (event.data.period, event.data.tenant)
-        invoice = found.get(key)
-        if invoice is None:
-            invoice = found[key] = Invoice(key[1], key[0], other=other)
-        invoice.take(event)
+        if (bill := found.get(key)) is None:
+            bill = found[key] = new(key[1], key[0])
+        bill.take(event)
     return [found[key] for key in sorted(found)]

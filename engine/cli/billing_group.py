@@ -246,13 +246,17 @@ def quote_command(
     context: typer.Context,
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Up to this moment.")] = "now",
     tenant: TenantOption = None,
+    other: OtherOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what running jobs have used since the last hour mark, and what it would cost."""
+    """Show what running jobs have used since the last hour mark, and what it adds to each invoice.
+
+    A quote is no invoice and has no id. It has no time that increments and minimum add at the end of an attempt.
+    """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
-        found = bills.quote(moment(until), tenant=tenant)
+        found = bills.quote(moment(until), tenant=tenant, other=other)
     if output.as_json:
         for one in found:
             output.record(one.document())

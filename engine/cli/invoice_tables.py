@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from engine.billing.invoice import Invoice, Sum
+from engine.billing.invoice import Bill, Invoice, Sum
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events.billing import Worth
@@ -22,15 +22,15 @@ _APART: Final[tuple[Worth, ...]] = ("preempted", "reserved")
 """Waste by preemption, shown beside the sum of all waste where there is any."""
 
 
-def show_sums(output: Output, found: Sequence[tuple[Invoice, str]]) -> None:
-    """Show a line for each invoice, with its state."""
+def show_sums(output: Output, found: Sequence[tuple[Bill, str]]) -> None:
+    """Show a line for each bill, with its state."""
     apart = [worth for worth in _APART if any(worth in one.worths for one, _ in found)]
     headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", *map(str.upper, apart), "CPU HOURS", "TOTAL", "")
     rows = [_summed(*one, apart) for one in found]
     output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:-1])), soft_wrap=True)
 
 
-def _summed(one: Invoice, state: str, apart: Sequence[Worth]) -> tuple[str, ...]:
+def _summed(one: Bill, state: str, apart: Sequence[Worth]) -> tuple[str, ...]:
     gpu, useful = _seconds(one.total), _seconds(one.worths.get("useful"))
     total = plain(one.rounded) if one.currency is None else f"{one.rounded} {one.currency}"
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,7 @@ from engine.billing.corrections import difference, part
 from engine.billing.evolve import evolve, run_of
 from engine.billing.nodes import review_due
 from engine.billing.persist import known_of
+from engine.billing.records import clipped
 from engine.billing.runs import runs_of
 from engine.billing.stage import STAGE, BillingStage
 from engine.billing.state import Attempt, Known, Run, State
@@ -124,7 +126,9 @@ def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Dat
 
 
 def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
-    """Yield the usage of open attempts up to a moment that is not recorded yet, as the stage would record it.
+    """Yield the usage of open attempts from their last mark up to a moment, as the stage would record it.
+
+    What a pending review will correct before the mark is left out: it is recorded already, and is not used again.
 
     Args:
         log: folded from its beginning.
@@ -133,9 +137,10 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
     Raises:
         LogError: the log cannot be read to its end.
     """
-    for _, event in _unrecorded(log, until):
-        if isinstance(event.data, UsageRecorded):
-            yield event
+    for attempt, event in _unrecorded(log, until):
+        data = event.data
+        if isinstance(data, UsageRecorded) and data.end > attempt.marked:
+            yield replace(event, data=clipped(data, max(data.start, attempt.marked), data.end))
 
 
 def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
@@ -160,7 +165,7 @@ def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
 
 def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Attempt, Event[Any]]]:
     """Yield the events that would record the use of open attempts up to a moment."""
-    state = _facts(log)
+    state = _facts(log, NodeDeleted)
     for event in _events(log, "billing"):
         evolve(state, event)
     for ident in sorted(state.ids()):
@@ -172,15 +177,15 @@ def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Attempt, Event
                 yield from ((attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
 
 
-def _facts(log: Searchable) -> State:
-    """Return the state of a billing shard that has absorbed the job events of all shards and forgotten no job and no node."""
+def _facts(log: Searchable, *without: type[Data]) -> State:
+    """Return the state of a billing shard that has absorbed the job events of all shards, but for those of some types."""
     state = State()
     dead = dead_lettered(log, "cluster")
     for record in log.scan(("cluster", "job-events")):
         if record.partition.topic == "cluster" and (record.partition.number, record.offset) in dead:
             continue  # the stages passed it over
         event = decode(record.message, bounded=False)
-        if not isinstance(event.data, JobForgotten | NodeDeleted):
+        if not isinstance(event.data, without):
             absorb(state, event)
     state.touched.clear()
     return state
@@ -276,7 +281,7 @@ def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decima
     Raises:
         LogError: the log cannot be read to its end.
     """
-    state = _facts(log)
+    state = _facts(log, JobForgotten, NodeDeleted)
     if state.book.book is None:
         return None
     found: dict[str, Decimal] = {}

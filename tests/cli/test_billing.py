@@ -304,6 +304,18 @@ def test_open_time_is_quoted(lahar):
     assert lahar("billing", "records", "--json").records == []
 
 
+def test_a_quote_counts_the_jobs_of_the_invoice_and_has_no_id(lahar):
+    """A single pod, of kind Other, is on neither unless --all says so; a part of an invoice does not bear the invoice's id."""
+    alone = json.loads(pod(1, RUNNING))
+    del alone["metadata"]["ownerReferences"]
+    alone["metadata"] |= {"name": "alone", "uid": "uid-2"}
+    lahar("ingest", "--recorded", given=f"{pod(1, RUNNING)}\n{json.dumps(alone)}\n")
+    for options, gpu in (((), "1800"), (("--all",), "3600")):
+        quoted = lahar("billing", "quote", "--until", "2023-05-25T07:30:00Z", *options, "--json").record
+        assert (quoted["sum"]["gpu_seconds"], len(quoted["lines"])) == (gpu, int(gpu) // 1800)
+        assert "invoice" not in quoted
+
+
 BAD = [
     ('"0.0005"', "0.0005", "spec.versions[0].prices.gpu_seconds.*: 0.0005 is a binary number"),
     ('"0.0005"', '"-1"', "spec.versions[0].prices.gpu_seconds.*: -1 must not be below zero"),
