@@ -246,7 +246,7 @@ def _review_all(state: State, known: Known, event: Event[Any]) -> None:
     if len(known.attempts) <= _FEW:
         state.changed += [(known.job.id, attempt.ordinal) for attempt in known.attempts]
     else:
-        review(state, known, event.recordedtime)
+        review(state, known, event)
 
 
 def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
@@ -294,6 +294,7 @@ def _object(state: State, event: Event[ObjectApplied]) -> None:
     heapify(state.sweeping)
     state.sweep = "" if state.sweeping else None
     state.sweep_at = event.recordedtime + REVIEW_AFTER if state.sweeping else None
+    state.sweep_cause = event.id
 
 
 def _period(state: State, event: Event[PeriodClosed]) -> None:

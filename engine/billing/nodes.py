@@ -7,7 +7,7 @@ When no job is left, the review is paused until one is charged by the node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -89,7 +89,7 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
     if since is not None:
         state.touched[node_record(place)] = None
         if len(node.facts) > 1:  # the first fact is for the jobs that wait for it
-            _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
+            _begin_review(state, place, node, since, event)
     for name in (data.name, _ANY):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
@@ -98,7 +98,7 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
             if name != _ANY:  # a job may wait for another node that it does not name
                 known.job.unknown = [node for node in known.job.unknown if node != name]
                 _no_longer_unknown(state, known.job, name)
-            review(state, known, event.recordedtime)
+            review(state, known, event)
 
 
 def _learn(node: Node, fact: NodeFact) -> Micros | None:
@@ -160,15 +160,15 @@ def note_use(state: State, job: Job, attempt: Attempt) -> None:
         heappush(state.node_reviews, (node.review.at, place))
 
 
-def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Micros) -> None:
+def _begin_review(state: State, place: Place, node: Node, since: Micros, told: Event[NodeObserved]) -> None:
     """Start the review of a node's jobs for its facts since a moment; a pending review restarts."""
     begun = node.review
     since = since if begun is None else min(since, begun.since)
     if begun is None or begun.job:
         node.reviews += 1
-        node.review = NodeReview(at, since)
+        node.review = NodeReview(told.recordedtime + REVIEW_AFTER, since, cause=told.id)
     else:
-        node.review = replace(begun, since=since)
+        node.review = replace(begun, since=since, cause=told.id)
     state.reviewing.pop(place, None)
     heappush(state.node_reviews, (node.review.at, place))
 
@@ -227,14 +227,13 @@ def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> 
 # --- all reviews ---------------------------------------------------------------------------------------------------------------
 
 
-def review_due(state: State, known: Known) -> Micros | None:
-    """Return when the last of the pending reviews that will come to a job goes on; `None`: none will."""
-    job = known.job
-    due = [job.review_at] if job.review >= 0 else []
+def review_due(state: State, job: Job, attempts: Iterable[Attempt]) -> tuple[Micros, str] | None:
+    """Return the last of the pending reviews that will come to some attempts of a job: when it goes on, and the id of its cause."""
+    due = [(job.review_at, job.review_cause)] if job.review >= 0 else []
     if state.sweep_at is not None and state.sweep is not None and job.id > state.sweep:
-        due.append(state.sweep_at)
-    for name, since in filter(None, map(use_of, known.attempts)):
+        due.append((state.sweep_at, state.sweep_cause))
+    for name, since in filter(None, map(use_of, attempts)):
         node = state.nodes.get((job.cluster, name))
         if node is not None and node.review is not None and node.review.since <= since and node.review.awaits(job.id):
-            due.append(node.review.at)
+            due.append((node.review.at, node.review.cause))
     return max(due, default=None)

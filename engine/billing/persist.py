@@ -55,6 +55,7 @@ class _Rest(Struct, array_like=True):
     sweeps: int
     sweep: str | None
     books: list[str]
+    sweep_cause: str = ""
 
 
 class _Head(Struct, array_like=True, gc=False):
@@ -155,7 +156,9 @@ def dump(state: State, record: str) -> bytes | None:
         found = state.nodes.get((_unescaped(cluster), _unescaped(node)))
         return None if found is None else _write(found)
     book = dict(state.book.spec) if state.book.book is not None else None
-    return _write(_Rest(book, state.periods, state.sweep_at, state.sweeps, state.sweep, state.books)) if record == BOOK else None
+    if record != BOOK:
+        return None
+    return _write(_Rest(book, state.periods, state.sweep_at, state.sweeps, state.sweep, state.books, state.sweep_cause))
 
 
 def _unescaped(part: str) -> str:
@@ -265,6 +268,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             rest = _read_rest(content)
             state.periods, state.sweep_at = rest.periods, rest.sweep_at
             state.sweeps, state.sweep, state.books = rest.sweeps, rest.sweep, rest.books
+            state.sweep_cause = rest.sweep_cause
             if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
                 state.book = Book.of(book, rest.book)
     for ident, content in heads.items():

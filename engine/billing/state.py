@@ -190,6 +190,8 @@ class Job(Struct, array_like=True, gc=False):
     """In the order in which they began."""
     forgotten: Micros | None = None
     """When the lifecycle stage forgot it; `None`: it has not."""
+    review_cause: str = ""
+    """Id of the last event that asked for the review, if there is one."""
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
@@ -211,6 +213,8 @@ class NodeReview(Struct, array_like=True, frozen=True, gc=False):
     """Job of the last step."""
     next: int = -1
     """Ordinal of that job's attempt to continue with; -1: the job is done."""
+    cause: str = ""
+    """Id of the last fact about the node that it is for."""
 
     def awaits(self, job: str) -> bool:
         """Tell whether a job is still to be reviewed."""
@@ -291,6 +295,8 @@ class State:
     """Number of reviews of all jobs so far."""
     sweep: str | None = None
     """Last job of the review of all jobs; `None`: there is no review."""
+    sweep_cause: str = ""
+    """Id of the price book that the last review of all jobs is for."""
     touched: dict[str, None] = field(default_factory=dict)
     changed: list[tuple[str, int]] = field(default_factory=list)
     """Attempts affected by the input just absorbed. Not part of the state."""

@@ -54,12 +54,12 @@ def advance(state: State, job: str, attempt: Attempt) -> None:
         touch(state, job, attempt)
 
 
-def review(state: State, known: Known, now: Micros) -> None:
+def review(state: State, known: Known, told: Event[Data]) -> None:
     """Schedule the review of all attempts of a job, in steps."""
     job = known.job
     if job.review < 0:
-        begin_review(state, job, now + REVIEW_AFTER)
-    job.review = 0
+        begin_review(state, job, told.recordedtime + REVIEW_AFTER)
+    job.review, job.review_cause = 0, told.id
     state.touched[head_record(job.id)] = None
 
 

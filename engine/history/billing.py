@@ -100,7 +100,7 @@ def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinish
     reviews = set[Micros]()
     for ident in sorted(state.ids()):
         if (known := known_of(state, ident)) is not None and (differences := list(_check_job(state, known))):
-            if (due := review_due(state, known)) is None:
+            if (due := _review_due(state, known)) is None:
                 yield from differences
             else:
                 reviews.add(due)
@@ -122,7 +122,13 @@ def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Dat
     apply(state, event)
     if leaving is None or known_of(state, event.subject) is leaving:
         return []
-    return [] if review_due(state, leaving) is not None else list(_check_job(state, leaving))
+    return [] if _review_due(state, leaving) is not None else list(_check_job(state, leaving))
+
+
+def _review_due(state: State, known: Known) -> Micros | None:
+    """Return when the last of the pending reviews that will come to a job goes on; `None`: none will."""
+    review = review_due(state, known.job, known.attempts)
+    return None if review is None else review[0]
 
 
 def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:

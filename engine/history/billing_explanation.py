@@ -21,7 +21,6 @@ from engine.events.attempts import AttemptChanged, AttemptStarted
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.decimals import plain
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.events.jobs import JobRevised
 from engine.events.prices import METERS, Meter, PriceVersion
 from engine.events.times import Micros, format_time
 from engine.history.formatting import moment, plural
@@ -238,7 +237,7 @@ def explain_record(
     run, charge = record.run, record.charge
     excess = cause = None
     if original is not None:
-        cause = _cause(log, source, original)
+        cause = _cause(log, source)
     first = source if original is None else original
     if first.data.record == "excess":
         excess = Excess(tuple(_used(log, first)), first.data.length, rules)
@@ -334,33 +333,10 @@ def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
         yield Stretch(run.kind, run.start, run.end, (run.begun,) if run.ended is None else (run.begun, run.ended))
 
 
-def _cause(log: Searchable, reversal: Event[UsageRecorded], original: Event[UsageRecorded]) -> Event[Data] | None:
+def _cause(log: Searchable, reversal: Event[UsageRecorded]) -> Event[Data] | None:
     """Return the event whose news a reversal follows; of several that a review took together the last one."""
-    job = events_of(log, reversal.subject)
-    if not reversal.data.at_mark:
-        written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
-        cause = next(message.causationid for message in written if message.id == reversal.id)
-        return next((event for event in chain(job, cluster_facts(log)) if event.id == cause), None)
-    news = [
-        event
-        for event in chain(_pricing_facts(log, reversal), (one for one in job if _concerns(one.data, reversal.data)))
-        if original.recordedtime < event.recordedtime <= reversal.recordedtime
-    ]
-    return max(news, key=lambda event: event.recordedtime, default=None)
-
-
-def _concerns(data: Data, run: UsageRecorded) -> bool:
-    return isinstance(data, JobRevised) or _slot(data) == _slot(run)
-
-
-def _pricing_facts(log: Searchable, run: Event[UsageRecorded]) -> Iterator[Event[Data]]:
-    """Yield the price books, and what changed the type of a run's node."""
-    known: tuple[str | None, str | None] = (None, None)
-    for event in cluster_facts(log):
-        data = event.data
-        if isinstance(data, ObjectApplied) and data.kind == "PriceBook":
-            yield event
-        elif isinstance(data, NodeObserved) and (event.clusterid, data.name) == (run.clusterid, run.data.node):
-            if known != (data.type, data.gpu_model):
-                yield event
-            known = (data.type, data.gpu_model)
+    written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
+    cause = next(message.causationid for message in written if message.id == reversal.id)
+    if cause == reversal.data.begun:  # earlier builds named no fact in what a timer wrote
+        return None
+    return next((event for event in chain(events_of(log, reversal.subject), cluster_facts(log)) if event.id == cause), None)

@@ -1,0 +1,107 @@
+"""A timer's correction names the fact that it learnt from as its cause; an hour mark names the event that begins the use."""
+
+from __future__ import annotations
+
+import pytest
+from bill_story import PRICES, Story
+from billing_shard import opened
+from standing import written
+
+from engine.billing.absorb import _FEW
+from engine.events import Topic
+from engine.events.billing import UsageRecorded, UsageReviewed, UsageWithdrawn
+from engine.events.inputs import NodeObserved
+from engine.events.jobs import JobRevised
+
+HOUR = 3600
+BY_TYPE = {"gpu_seconds": {"*": "0.1", "large": "1"}}
+
+
+def last(story: Story, topic: Topic) -> str:
+    """Return the id of the last event of a topic."""
+    return [record.message.id for record in story.log.scan([topic])][-1]
+
+
+def causes(story: Story, since: int = 0) -> set[str]:
+    """Return the causes of what a timer has written of uses, but for the first events."""
+    uses = [event for event in written(story.log) if isinstance(event.data, UsageRecorded | UsageWithdrawn)]
+    assert all(event.data.at_mark for event in uses[since:])
+    return {event.causationid for event in uses[since:]}
+
+
+def used(story: Story, attempts: int = 1) -> int:
+    """Attempts of a job run for 100 s each; returns the number of what was written of them."""
+    for index in range(attempts):
+        story.start("j", index, 0)
+        story.run("j", index, 0)
+        story.end("j", index, 100)
+    assert len(story.records()) == attempts
+    return len(written(story.log))
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("attempts", [1, _FEW + 1])
+@pytest.mark.parametrize("recovers", [False, True])
+def test_a_correction_for_a_price_book_names_the_book(closed: bool, attempts: int, recovers: bool) -> None:
+    story = Story()
+    before, at = used(story, attempts), 40 * 24 * HOUR
+    if closed:
+        story.close("2026-03", at)
+    story.prices({"prices": PRICES}, at=at + 1)
+    book = last(story, "cluster")
+    if recovers:
+        story.shard = opened(story.log, every=1)
+        story.say("cluster", NodeObserved("clock"), "clock", at + 2)
+        story.shard = opened(story.log)
+    story.wait(at + 300)
+    assert story.amount() == 10 * attempts
+    assert causes(story, before) == {book}
+
+
+def test_a_correction_for_the_first_fact_about_a_node_names_the_fact() -> None:
+    story = Story()
+    story.prices({"prices": BY_TYPE})
+    before = used(story)
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", 200)
+    fact = last(story, "cluster")
+    story.wait(300)
+    assert (story.amount(), causes(story, before)) == (100, {fact})
+
+
+def test_a_correction_for_a_later_fact_about_a_node_names_the_last_one() -> None:
+    story = Story()
+    story.prices({"prices": BY_TYPE})
+    story.say("cluster", NodeObserved("n1", type="small"), "n1", -100)
+    before = used(story)
+    for place, kind in enumerate(("medium", "large")):
+        story.say("cluster", NodeObserved("n1", type=kind), "n1", place - 50, recorded=200 + place)
+    fact = last(story, "cluster")
+    story.wait(300)
+    assert (story.amount(), causes(story, before)) == (100, {fact})
+
+
+def test_a_correction_of_many_attempts_for_a_revision_names_the_revision() -> None:
+    story = Story()
+    before = used(story, _FEW + 1)
+    story.say("job-events", JobRevised(tenant="other", owner=True), "j", 200)
+    revision = last(story, "job-events")
+    story.wait(300)
+    assert {record.run.tenant for record in story.records()} == {"other"}
+    assert causes(story, before) == {revision}
+
+
+def test_an_hour_mark_names_the_beginning_of_the_use_unless_it_corrects_what_a_review_would() -> None:
+    story = Story()
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    begun = last(story, "job-events")
+    story.wait(HOUR + 10)
+    assert causes(story) == {begun}
+    story.prices({"prices": PRICES}, at=2 * HOUR - 10)
+    book = last(story, "cluster")
+    story.say("cluster", NodeObserved("clock"), "clock", 2 * HOUR + 1)
+    assert not any(isinstance(event.data, UsageReviewed) for event in written(story.log)), "the review is still to come"
+    assert story.amount() == 720
+    assert causes(story, 1) == {book}
+    story.wait(3 * HOUR + 1)
+    assert causes(story, 3) == {begun}
