@@ -19,8 +19,8 @@ from engine.billing.exports.seller import Seller
 from engine.billing.invoice import Bill, Invoice, invoices, quotes
 from engine.billing.records import Record, records_of
 from engine.billing.report import report
-from engine.events import Data, Event, encode
-from engine.events.billing import PeriodClosed, UsageRecorded
+from engine.events import Data, Event, decode, encode
+from engine.events.billing import PeriodClosed, UsageRecorded, UsageReviewed
 from engine.events.ids import digest
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
@@ -147,6 +147,11 @@ class Bills:
     def closed(self) -> dict[str, Micros]:
         """Return the closed months, with the recorded time of each closing (microseconds)."""
         return self.ask(lambda usage: usage.closed())
+
+    def unpriced_for_good(self) -> set[str]:
+        """Return the ids of the jobs that billing has forgotten without a price: a book prices them in a new log only."""
+        reviews = map(decode, (record.message for record in self._source.scan(("billing",), {UsageReviewed.TYPE})))
+        return {event.subject for event in reviews if isinstance(event.data, UsageReviewed) and event.data.forgotten}
 
     def quote(self, until: datetime | Micros, *, tenant: str | None = None, other: bool = False) -> list[Bill]:
         """Return what open attempts add to the invoices from their last hour mark up to a moment, by month and tenant.

@@ -90,7 +90,9 @@ class Bill:
     """Corrections of closed months, by month; the lines include them."""
     price_versions: set[str] = field(default_factory=set)
     unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
-    """Quantities without a price, by meter, node type and GPU model (empty: unknown)."""
+    """Quantities without a price, by meter, node type and GPU model (empty: unknown); below zero where reversals exceed them."""
+    unpriced_jobs: set[str] = field(default_factory=set)
+    """Ids of the jobs with use that no price version covers."""
     total: Sum = field(default_factory=Sum)
 
     @property
@@ -119,6 +121,8 @@ class Bill:
             if charge.price is None and charge.meter != "weighted_seconds":
                 place = (charge.meter, data.node_type or "", data.gpu_model or "")
                 self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
+                if data.price_version is None:
+                    self.unpriced_jobs.add(event.subject)
 
     def document(self) -> dict[str, Any]:
         """Return its JSON."""

@@ -29,6 +29,7 @@ from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
+from engine.history.formatting import plural
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
@@ -140,6 +141,7 @@ def invoice(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
         found, closed = bills.invoices(period=period, tenant=tenant, other=other), bills.closed()
+        lost = bills.unpriced_for_good() if any(one.unpriced_jobs for one in found) else set()
     if output.as_json:
         for one in found:
             output.record(one.document() | {"closed": one.period in closed})
@@ -149,8 +151,14 @@ def invoice(
         if tenant is not None:
             show_lines(output, one)
         for (meter, node, model), taken in sorted(one.unpriced.items()):
-            kind = model or node or "unknown"
-            output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
+            if taken > 0:  # below zero: reversals of what a closed month has
+                kind = model or node or "unknown"
+                output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
+        if many := len(one.unpriced_jobs & lost):
+            told = f"billing has forgotten {plural(many, 'job')} without a price, because it kept too many"
+            output.warn(
+                f"{one.period} {one.tenant}: {told}; to price them, apply the book to a new log and import their history there"
+            )
 
 
 @billing.command("budgets", examples=["lahar billing budgets", "lahar billing budgets --period 2026-10 --tenant research"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.billing import forgetting
 from engine.events.times import parse_time
 
 BOOK = """\
@@ -189,6 +190,37 @@ def test_a_book_that_comes_late_prices_what_had_no_price(lahar):
     assert (invoice["amount"], invoice["unpriced"]) == ("7.36925", [])
     assert {record["revision"] for record in exported(lahar)} == {1}
     assert "verify: ok" in lahar("billing", "verify").out
+
+
+def test_jobs_that_left_billing_without_a_price_are_named_with_the_remedy(lahar, monkeypatch):
+    """Of three jobs that are forgotten 30 days after their end, two may stay; the book that comes then prices these."""
+    monkeypatch.setattr(forgetting, "_UNPRICED", 2)
+    more = "".join(
+        f"{name},500,0,1,1000,,LS,Succeeded,{at},{at + 60},{at}\n" for name, at in (("x", 1685001000), ("y", 1690000000))
+    )
+    Path("small.csv").write_text(TRACE + more)
+    Path("prices.yaml").write_text(BOOK)
+    lahar("import-trace", "--format", "openb", "small.csv")
+    remedy = "to price them, apply the book to a new log and import their history there"
+    for books in (0, 1):
+        if books:
+            lahar("apply", "prices.yaml", "--at", "2023-08-01T00:00:00Z")
+        told = [line for line in lahar("billing", "invoice").err.splitlines() if remedy in line]
+        assert told == [
+            f"warning: 2023-05 default: billing has forgotten 1 job without a price, because it kept too many; {remedy}"
+        ]
+    assert "2023-05 default: 100 GPU-Seconds on unknown have no price" in lahar("billing", "invoice").err
+
+
+def test_an_invoice_that_takes_back_use_without_a_price_warns_of_none(lahar):
+    Path("small.csv").write_text(TRACE)
+    Path("prices.yaml").write_text(BOOK)
+    lahar("import-trace", "--format", "openb", "small.csv")
+    lahar("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    lahar("apply", "prices.yaml", "--at", "2023-06-03T00:00:00Z")
+    assert lahar("billing", "invoice", "--period", "2023-06", "--json").record["unpriced"][0]["quantity"] == "-14450"
+    assert lahar("billing", "invoice", "--period", "2023-06").err == ""
+    assert "14500 GPU-Seconds on unknown have no price" in lahar("billing", "invoice", "--period", "2023-05").err
 
 
 def test_a_book_of_today_bills_an_old_trace_as_a_book_of_then(billed):
