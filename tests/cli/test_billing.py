@@ -315,10 +315,13 @@ def test_a_month_of_which_only_a_running_attempt_tells_is_recorded_and_closed(la
 
 
 def test_a_month_whose_use_was_just_imported_is_closed_after_the_next_hour_mark(lahar):
-    """Its end may be among the next events."""
-    lahar("ingest", given=pod(1, RUNNING) + "\n")
-    told = lahar("billing", "close", "2023-05", code=2).err
-    assert "what open attempts used in 2023-05 is recorded at" in told
+    """What is seen at 12:20 of a pod that runs since May may be followed by its end: it waits until 13:00."""
+    seen = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2023-06-01T12:20:00Z"}]}
+    lahar("ingest", "--recorded", given=pod(1, {**RUNNING, **seen}) + "\n")
+    told = lahar("billing", "close", "2023-05", "--at", "2023-06-01T12:59:59Z", code=2).err
+    assert "what open attempts used in 2023-05 is recorded at 2023-06-01T13:00:00.000000Z; close it then" in told
+    assert "2023-05 is closed" in lahar("billing", "close", "2023-05", "--at", "2023-06-01T13:00:00Z").out
+    assert lahar("billing", "invoice", "--period", "2023-05", "--json").record["sum"]["gpu_seconds"] == str((6 * 24 + 17) * 3600)
 
 
 def test_a_month_with_use_is_not_closed_before_its_open_attempts_are_recorded(billed):
