@@ -18,6 +18,7 @@ from engine.billing.state import Attempt, Known, State
 from engine.billing.turn import STAGE, Turn
 from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
+from engine.events.ids import digest
 from engine.events.times import Micros
 
 __all__ = ["STAGE", "BillingStage"]
@@ -106,9 +107,16 @@ class BillingStage:
                 yield _behind_node(turn, node) if node else turn.reviewed(-1, sweep=state.sweeps)
 
     def timer(self, state: State) -> str:
-        """Name the timer that fires next."""
-        first = _first(state)
-        return "" if first is None else f"{'hour' if first[1] == 'hour' else 'review'}/{first[0]}"
+        """Name the timer that fires next: its kind, its time, and a digest of where it begins; no two in one batch are alike."""
+        if (first := _first(state)) is None:
+            return ""
+        time, kind, ident, node = first
+        place: tuple[object, ...] = (ident, node)
+        if kind == "hour":
+            place = next(iter(state.marks[time]))
+        elif (known := known_of(state, ident)) is not None:
+            place = (*place, _begin_on_node(state, known, node) if node else known.job.review)
+        return f"{kind}/{time}/{digest(repr(place).encode())}"
 
     def due(self, state: State) -> Micros | None:
         """Return when the earliest timer fires (microseconds), or `None`."""
@@ -218,12 +226,17 @@ def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
     """Review a job's attempts that were on a node."""
     if (known := known_of(state, ident)) is None:
         return
-    turn, place = Turn(state, known, now), (known.job.cluster, node)
-    begin = reviewed.next if (reviewed := state.nodes[place].review) is not None and reviewed.job == ident else 0
+    turn, begin = Turn(state, known, now), _begin_on_node(state, known, node)
     found = [attempt for attempt in islice(known.attempts, begin, None) if attempt.node == node]
     for attempt in found[:_AT_ONCE]:
         yield from turn.corrections(attempt)
     yield _behind_node(turn, node, found[_AT_ONCE].ordinal if len(found) > _AT_ONCE else -1)
+
+
+def _begin_on_node(state: State, known: Known, node: str) -> int:
+    """Return the ordinal of a job's attempt with which the review of a node's jobs begins or goes on."""
+    reviewed = state.nodes[known.job.cluster, node].review
+    return reviewed.next if reviewed is not None and reviewed.job == known.job.id else 0
 
 
 def _behind_node(turn: Turn, node: str, next_: int = -1) -> Event[Any]:
