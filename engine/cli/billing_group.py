@@ -241,7 +241,7 @@ def explain(
             output.console.print("because later was learnt:")
             _show_event(output, found.cause)
             output.console.print("of the use:")
-        for event in found.events:
+        for event in (*found.events, *([] if found.node is None else [found.node])):
             _show_event(output, event)
 
 

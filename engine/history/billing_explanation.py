@@ -17,7 +17,7 @@ from engine.billing.invoice import Invoice
 from engine.billing.records import UNITS, Record, json_of
 from engine.billing.state import Run
 from engine.events import Data, Event, decode
-from engine.events.attempts import AttemptChanged, AttemptStarted
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptStarted
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.decimals import plain
 from engine.events.inputs import NodeObserved, ObjectApplied
@@ -118,6 +118,8 @@ class RecordExplanation:
     """Of an excess, and of the reversal of one."""
     cause: Event[Data] | None
     """Of a reversal: what was learnt after the month was closed; `None` if unknown."""
+    node: Event[Data] | None
+    """Fact that has type and GPU model of the node; `None`: they are unknown, or the attempt's own events have them."""
     events: tuple[Event[Data], ...]
     """Events behind it: what the pod requested, then what starts and ends the use."""
 
@@ -133,6 +135,8 @@ class RecordExplanation:
             "price": charge.price,
             "excess": None if self.excess is None else self.excess.document(),
             "cause": None if self.cause is None else self.cause.id,
+            "node": self.record.run.node,
+            "node_fact": None if self.node is None else self.node.id,
         }
 
     def sentences(self) -> Iterator[str]:
@@ -157,7 +161,9 @@ class RecordExplanation:
         run, price = self.record.run, self.record.charge.price
         if price is None:
             return "no price is known for it"
-        amount = f"{plain(self.record.amount)} {run.currency} (price version {run.price_version})"
+        where = (("GPU model", run.gpu_model), ("node type", run.node_type))
+        named = ", ".join(f"{what} {name}" for what, name in (("price version", run.price_version), *where) if name is not None)
+        amount = f"{plain(self.record.amount)} {run.currency} ({named})"
         if self.list_price is None:
             return f"x {price} {run.currency}, all factors included = {amount}"
         factors = "".join(f" x {factor} ({name})" for name, factor in run.factors.items())
@@ -249,6 +255,7 @@ def explain_record(
         tuple(_weights(run, rules)) if charge.meter == "weighted_seconds" and rules is not None else (),
         excess,
         cause,
+        _node_fact(log, first),
         tuple(events_behind(log, record, named)),
     )
 
@@ -274,6 +281,25 @@ def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) 
         if event.id in record.events or event.id in named:
             bounds.append(event)
     return bounds if requested is None or requested in bounds else [requested, *bounds]
+
+
+def _node_fact(log: Searchable, run: Event[UsageRecorded]) -> Event[Data] | None:
+    """Return the last fact about a run's node before the attempt was bound to it, else the first one, of those known by then."""
+    data, job = run.data, events_of(log, run.subject)
+    bound = (event.time for event in job if isinstance(event.data, AttemptBound) and _slot(event.data) == _slot(data))
+    since = next(bound, None)
+    if since is None or (data.node_type is None and data.gpu_model is None):
+        return None
+    known = (
+        event
+        for event in cluster_facts(log)
+        if isinstance(event.data, NodeObserved)
+        and (event.clusterid, event.data.name) == (run.clusterid, data.node)
+        and event.recordedtime <= run.recordedtime
+    )
+    facts = sorted(known, key=lambda fact: fact.time)
+    before = [fact for fact in facts if fact.time <= since]
+    return next(iter(before[-1:] or facts[:1]), None)
 
 
 def list_price(record: Record, rules: PriceVersion | None) -> Decimal | None:

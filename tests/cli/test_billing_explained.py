@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from decimal import ROUND_CEILING, Decimal
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,22 @@ def test_every_record_is_recomputed_from_what_explain_shows(billed):
     must_be_recomputed(billed, records)
 
 
+def test_an_id_is_a_digest_of_what_the_page_says(billed):
+    """docs/billing-exports.md, of records before and after the month was closed."""
+    billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    node = {"kind": "Node", "metadata": {"name": "n1", "labels": {"nvidia.com/gpu.product": "A100"}}, "status": {}}
+    Path("node.json").write_text(json.dumps(node))
+    billed("apply", "node.json", "--at", "2023-06-03T00:00:00Z")
+    events = billed("history", "default/train", "--json").records
+    uids = {event["data"]["index"]: event["data"]["uid"] for event in events if event["type"] == "lahar.attempt.started.v1"}
+    found = {one["id"]: one for one in exported(billed) if one["record"] != "adjustment"}
+    assert {one["record"] for one in found.values()} == {"usage", "excess", "reversal"}
+    for ident, one in found.items():
+        kind = "reversal/excess" if one["reverses"] and found[one["reverses"]]["record"] == "excess" else one["record"]
+        parts = kind, one["meter"], uids[one["replica"]], parse_time(one["start"]), one["events"][0], one["revision"]
+        assert blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest() == ident
+
+
 def test_an_excess_names_the_use_of_the_attempt_and_the_rules_that_made_it(billed):
     excess = only(exported(billed), record="excess", meter="gpu_seconds", start="2023-05-25T13:00:00.000000Z")
     told = billed("billing", "explain", excess["id"]).out.splitlines()
@@ -165,6 +182,30 @@ def test_a_reversal_names_what_it_takes_back_and_what_was_learnt(billed):
     place = told.index("because later was learnt:")
     assert told[place + 1].startswith(observed)
     assert told[place + 1].endswith("node n1 was observed at 2023-06-03 00:00:00Z: type unknown, GPU model A100")
+    # Its price had no model; that of the replacement names the model, and the fact that has it.
+    assert told[3].endswith("EUR (price version first)")
+    anew = only(later, record="usage", meter="gpu_seconds", start="2023-05-25T13:00:00.000000Z")
+    told = billed("billing", "explain", anew["id"]).out.splitlines()
+    assert told[2].endswith("EUR (price version first, GPU model A100)")
+    assert told[-1].startswith(observed)
+    nodes = {one["id"]: billed("billing", "explain", one["id"], "--json").record for one in (back, anew)}
+    assert [(one["node"], one["node_fact"]) for one in nodes.values()] == [("n1", None), ("n1", observed)]
+
+
+def test_of_several_facts_about_a_node_the_one_before_the_attempt_was_bound_is_named(lahar, folder):
+    """Those of other nodes, and what the node became later, price nothing of it."""
+    Path("prices.yaml").write_text(BOOK)
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    facts = (("n1", "V100", "24"), ("n1", "A100", "25"), ("n2", "V100", "25"), ("n1", "H100", "26"))
+    for name, model, day in facts:
+        node = {"kind": "Node", "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": model}}, "status": {}}
+        Path("node.json").write_text(json.dumps(node))
+        lahar("apply", "node.json", "--at", f"2023-05-{day}T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{LONG}\n")
+    record = only(exported(lahar), record="usage", meter="gpu_seconds", start="2023-05-25T13:00:00.000000Z")
+    told = lahar("billing", "explain", record["id"]).out.splitlines()
+    assert told[2].endswith("GPU model A100)")
+    assert told[-1].endswith("node n1 was observed at 2023-05-25 00:00:00Z: type unknown, GPU model A100")
 
 
 def test_a_reversal_after_a_late_fact_of_the_job_names_that_event(billed):
