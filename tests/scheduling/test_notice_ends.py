@@ -22,7 +22,7 @@ from test_notice_protocol import (
 )
 
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.preemptions import NoticeNarrowed, NoticeWithdrawn
+from engine.events.preemptions import NoticeNarrowed, NoticeOpened, NoticeWithdrawn
 from engine.events.scheduling import RoundEnded
 from engine.lifecycle.stage import LifecycleStage
 from engine.scheduling import rounds
@@ -186,3 +186,16 @@ def test_a_round_that_stops_at_its_limit_leaves_the_deadline_to_the_next_one():
     assert [(data.bound, data.more) for data in at_deadline] == [(2, True), (0, False)]
     assert told(deployment)[:2] == ["NoticeOpened", "NoticeExecuted"]
     assert records(deployment)[1].recordedtime == deadline
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_victims_are_named_in_one_order_whichever_job_a_process_knew_first(restarts: bool) -> None:
+    deployment = made()
+    deployment.every = 1
+    deployment.restart()
+    for name in ("low-b", "low-a"):
+        submit(deployment, name)
+    if restarts:
+        deployment.restart()
+    urgent(deployment, pods=2)
+    assert [event.data.victims for event in deployment.events(NoticeOpened)] == [["low-a", "low-b"]]

@@ -200,7 +200,7 @@ def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job
             break
         for some in sorted(combinations(candidates, number), key=costs):
             if fits(some):
-                return list(some)
+                return sorted(some, key=lambda job: job.key)  # whatever the order in which this process came to know them
     order = sorted(candidates, key=lambda job: (tuple(-amount for amount in _freed(job)), cost(job)))
     low, high = 1, len(order)
     while low < high:
