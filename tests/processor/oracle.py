@@ -1,16 +1,18 @@
 """Decides a shard's inputs again, in the order that its outputs show, and compares what follows byte for byte.
 
 Topics interleave differently in every run, so two runs need not be equal; but each committed output says by its `basis` what had
-been taken when it was decided. Inputs between two outputs gave none, so their order is free. Timers fire where outputs show them,
-and none may be due when an input is taken.
+been taken when it was decided. Inputs between two outputs gave none, so their order is free: that of their recorded times is tried.
+Timers fire where outputs show them, and none may be due when an input is taken.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from engine.events import EventError, Message, decode
@@ -21,7 +23,7 @@ from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.processor.accounts import SILENT, Accounts
 from engine.processor.breaker import REASON, text_of
-from engine.processor.inputs import Inputs
+from engine.processor.inputs import Inputs, Taken
 from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.recovery import Recovered, own_output
 from engine.processor.shard_run import Limit, ShardRun
@@ -173,6 +175,7 @@ class _Again:
     def __init__(self, log: Log, stage: Any, number: int, too_large_from: int | None, ended_in: Collection[str]) -> None:
         self.stage = stage
         self.inputs = input_partitions(log, stage, number)
+        self._absorbs_all = all(stage.absorbs(topic) for topic, _ in stage.inputs)
         self.taken = 0
         self.passed: set[int] = set()
         """When timers were due that had not fired when they had to."""
@@ -222,19 +225,27 @@ class _Again:
     def up_to(self, vector: Vector, record: Record | None) -> None:
         """Take all inputs below a vector; the one that caused a record last."""
         waiting = [(place, given) for place, given in enumerate(self._given) if self.run.vector[place] < vector[place]]
-        last = next((place for place, given in waiting if record and _causes(given.last_below(vector[place]), record)), None)
-        waiting.sort(key=lambda found: found[0] == last)
+        last = next(
+            (place for place, given in waiting if record and self._is_last(place, given.last_below(vector[place]), record)), None
+        )
+        others: list[Iterator[Taken]] = []
+        causing: list[Iterator[Taken]] = []
         for place, given in waiting:
-            for taken in given.below(vector[place]):
-                found = (place, taken, taken.message.recordedtime)
-                self.must_have_fired(max(self.run.now, found[2]))
-                if record is not None and (reason := self._too_large(taken, record)):
-                    # Only the log knows what is too large for it.
-                    self.run.drop_large(found, reason)
-                else:
-                    self.run.take(found, ())
-                self._collect()
-                self.taken += 1
+            (causing if place == last else others).append(_taken(place, given.below(vector[place])))
+        for found in chain(heapq.merge(*others, key=itemgetter(2)), *causing):
+            self.must_have_fired(max(self.run.now, found[2]))
+            if record is not None and (reason := self._too_large(found[1], record)):
+                # Only the log knows what is too large for it.
+                self.run.drop_large(found, reason)
+            else:
+                self.run.take(found, ())
+            self._collect()
+            self.taken += 1
+
+    def _is_last(self, place: int, taken: Record | None, record: Record) -> bool:
+        """Tell whether a record follows from the last input of a partition at once, so that no other input came between."""
+        # Where all inputs are absorbed, a fact of the cluster may have waited until there was a job.
+        return _causes(taken, record) and not (self._absorbs_all and self.inputs[place].topic == "cluster")
 
     def waiting(self, partition: Partition, offset: int) -> int:
         """Return how many records stand in a partition from an offset on: markers of transactions count as offsets only."""
@@ -260,6 +271,10 @@ class _Again:
         self._ids.update(output.message.id for output in self.run.outputs)
         self.made += self.run.outputs
         self.run.settle()
+
+
+def _taken(place: int, records: Iterable[Record]) -> Iterator[Taken]:
+    return ((place, record, record.message.recordedtime) for record in records)
 
 
 def _causes(cause: Record | None, effect: Record) -> bool:

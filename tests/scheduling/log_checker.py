@@ -6,8 +6,10 @@ whatever its basis says had been taken is taken here as well.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from notice_checker import NoticeChecker
@@ -32,25 +34,29 @@ def faults_of(log: Any) -> list[str]:
     checker = Checker()
     found: list[str] = []
     partitions = [Partition("cluster", 0), *(Partition("job-events", n) for n in range(log.partitions("job-events")))]
-    taken = [0] * len(partitions)
+    taken = [deque(_records(log, partition)) for partition in partitions]
     for record in _outputs(log):
-        for place, partition in enumerate(partitions):
-            for absorbed in log.read(partition, taken[place], 100_000):
-                if absorbed.offset < record.basis[place]:
-                    checker.absorb(decode(absorbed.message))
-            taken[place] = record.basis[place]
+        for waiting, end in zip(taken, record.basis, strict=True):
+            while waiting and waiting[0].offset < end:
+                checker.absorb(decode(waiting.popleft().message))
         found += checker.decided(decode(record.message))
-    for place, partition in enumerate(partitions):
-        for last in log.read(partition, taken[place], 100_000):
-            checker.absorb(decode(last.message))
+    for last in chain(*taken):
+        checker.absorb(decode(last.message))
     return found + checker.broken + checker.notices.at_end()
 
 
-def _outputs(log: Any) -> Iterator[Record]:
+def _outputs(log: Any) -> list[Record]:
     topics = ("scheduling", "decisions", "preemptions")
     partitions = [Partition(topic, number) for topic in topics for number in range(log.partitions(topic))]
-    records = [record for partition in partitions for record in log.read(partition, 0, 100_000)]
-    yield from sorted((record for record in records if record.shard == "scheduling/0"), key=lambda record: record.shardsequence)
+    records = [record for partition in partitions for record in _records(log, partition) if record.shard == "scheduling/0"]
+    return sorted(records, key=lambda record: record.shardsequence)
+
+
+def _records(log: Any, partition: Partition) -> Iterator[Record]:
+    start = 0
+    while records := log.read(partition, start, 100_000):  # fewer, if they are large
+        yield from records
+        start = records[-1].offset + 1
 
 
 @dataclass
