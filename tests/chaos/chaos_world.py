@@ -32,7 +32,7 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-__all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World", "fleet_of", "settings_of"]
+__all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World", "fleet_of", "judged", "settings_of"]
 
 SHARDS = 4
 SESSION_SECONDS = 6.0
@@ -264,9 +264,9 @@ class World:
             whole: as of `oracle.judge`.
             rested: as of `oracle.judge`.
         """
-        judged = partial(_judged, self.settings, self.make_stage, whole, rested, self.too_large_from)
+        judge_one = partial(judged, self.settings, self.make_stage, whole, rested, self.too_large_from)
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-            found = list(pool.map(judged, range(SHARDS)))
+            found = list(pool.map(judge_one, range(SHARDS)))
         seen_again, unseen = self._seen([verdict.events for verdict in found])
         if self.shared_ids:
             remarks += f"; {self.shared_ids} outputs follow from a repeated input and have the id of an earlier one"
@@ -335,7 +335,7 @@ class World:
         return asyncio.run(administered(self.settings, work))
 
 
-def _judged(
+def judged(
     settings: KafkaSettings,
     stage: Callable[[], Any],
     whole: bool,
