@@ -163,7 +163,7 @@ class NoticedWorld(StagesWorld):
             remarks,
         )
         note(row)
-        assert wrong[:3] == []
+        assert not wrong, wrong[:3]
         assert (row.lost, row.doubled, row.differing) == (0, 0, 0)
         assert all(record["ok"] for record in Command.of(self.settings, **self._environment).records("verify"))
 

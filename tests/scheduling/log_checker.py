@@ -103,6 +103,9 @@ class Checker:
                 self.world.jobs[job].minimum = data.spec.min_available
             case ActionTaken() if data.action in WHOLE:
                 self.let_in.discard(job)
+                # What was asked for the group that goes is going to be refused; the next one is asked about anew.
+                for decision in self._asking(job):
+                    del self.open[decision]
             case DecisionAccepted():
                 self._accept(job, data)
             case DecisionRefused():
@@ -175,7 +178,7 @@ class Checker:
             return broken
         if job not in self.specs:
             return [f"{event.type} about {job}, which is not ours"]
-        asked = self._asked(job)
+        asked = bool(self._asking(job))
         self.open[event.id] = job, data
         match data:
             case DecidedEnqueued():
@@ -185,12 +188,12 @@ class Checker:
             case _:
                 return broken + self._evicted(job, data)
 
-    def _asked(self, job: str) -> bool:
-        """Whether a decision to let a job in has no answer yet."""
-        return any(about == job and isinstance(said, DecidedEnqueued) for about, said in self.open.values())
+    def _asking(self, job: str) -> list[str]:
+        """Return the decisions to let a job in that have no answer yet."""
+        return [decision for decision, (about, said) in self.open.items() if about == job and isinstance(said, DecidedEnqueued)]
 
     def _bound(self, job: str, data: DecidedBound) -> list[str]:
-        broken = [] if self._asked(job) or job in self.let_in else [f"{job} is bound and was not let in"]
+        broken = [] if self._asking(job) or job in self.let_in else [f"{job} is bound and was not let in"]
         placed: list[tuple[str, str]] = []
         for one in data.placements:
             pod = self.pods[job].get((one.task, one.index, one.attempt))

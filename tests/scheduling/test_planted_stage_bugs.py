@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from itertools import count
 
 import pytest
+from deployment import Deployment, task, vcjob
 from log_checker import faults_of
 from stage_stories import told
 from test_stage_laws import finished, make
 
+from engine.events.decisions import DecidedEnqueued, DecisionRefused
+from engine.lifecycle.stage import LifecycleStage
+from engine.processor.processor import Processor
 from engine.scheduling import absorb, evolve, explainer, persist, upkeep
 from engine.scheduling.job_records import Attempt, Head
 from engine.scheduling.objects import node_of
 
+LIFECYCLE = import_module("engine.lifecycle.decisions")
 SEEDS = range(40)
 NUMBERS = count()
 
@@ -84,3 +90,33 @@ def pages_without_claims(decode: Callable[[bytes], list[Attempt]]) -> Callable[[
 def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug, seen):
     monkeypatch.setattr(owner, name, bug)
     assert any(seen(seed) for seed in SEEDS)
+
+
+def asked_about_two_groups() -> Deployment:
+    """A job is restarted before lifecycle hears that it is let in; its next group is let in before lifecycle answers at all."""
+    deployment = Deployment(partitions=1)
+    deployment.node("n1")
+    deployment.submit("j", vcjob("j", task()))
+    deployment.settle()
+    deployment.command("j", "RestartJob")  # recorded before the decision, so it is taken first
+    deployment.deaf = True
+    deployment.wait()
+    lifecycle = Processor(deployment.log, LifecycleStage(), 0, batch=1)
+    lifecycle.open()
+    lifecycle.step()
+    deployment.wait(2)
+    assert len(deployment.events(DecidedEnqueued)) == 2
+    deployment.lifecycle, deployment.deaf = [lifecycle], False
+    deployment.wait(3)
+    return deployment
+
+
+def test_a_group_is_let_in_while_its_predecessor_waits_for_its_answer():
+    deployment = asked_about_two_groups()
+    assert [event.data.reason for event in deployment.events(DecisionRefused)] == ["Stale"]
+    assert (faults_of(deployment.log), deployment.running()) == ([], ["j-w-0-1"])
+
+
+def test_a_decision_about_a_group_that_has_gone_is_not_to_be_accepted(monkeypatch):
+    monkeypatch.setattr(LIFECYCLE, "_objection", lambda *_: None)
+    assert "j: a decision is accepted for which nothing is held any more" in faults_of(asked_about_two_groups().log)
