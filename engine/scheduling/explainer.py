@@ -8,27 +8,39 @@ a record.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from engine.events.scheduling import JobExplained
 from engine.events.times import Micros
-from engine.scheduling.explanations import FIRST, due_at, explanation, margin, same_but_figures
+from engine.scheduling.explanations import FIRST, due_at, explanation, margin, same_but_figures, told_alike
 from engine.scheduling.job_records import Head
 from engine.scheduling.lines import Kind, Lines, Position
 from engine.scheduling.model.entities import Job
 from engine.scheduling.outcome import Outcome
+from engine.scheduling.reasons import Reason
 from engine.scheduling.waiting import Key, Waiting
 
 __all__ = ["Explainer"]
 
 _AHEAD: Final = 3
 
+T = TypeVar("T")
+
 _Parts: TypeAlias = list[tuple[Position, JobExplained]]
 """From which position of a kind on, and what its jobs are told."""
+
+
+class _Seen(NamedTuple):
+    """What a round finds of a queue, to be compared, but for who came to a kind or left it."""
+
+    who: object
+    """Who waits and where, and from where on in each kind a reason holds."""
+    why: list[Reason]
+    """In the same order."""
 
 
 @dataclass(slots=True)
@@ -48,7 +60,9 @@ class _Queue:
     """The same by job; what differs from it is outdated."""
     checked: int = 0
     """Up to how many shifts that was done."""
-    seen: object = None
+    first: list[tuple[Key, Job]] = field(default_factory=list)
+    """The first ones, when all were last looked at."""
+    seen: _Seen | None = None
     """What the last round has found, if nobody was told anything: what is equal to it is told nobody before `again`."""
     again: Micros | None = None
     """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
@@ -100,7 +114,10 @@ class Explainer:
         for name, waiting in sorted(outcome.waiting.items()):
             queue = self._queues[name] = queues.get(name) or _Queue()
             shifts, seen = self._lines.shifts.get(name), _seen(waiting, outcome)
-            if shifts is not None or seen != queue.seen or (queue.again is not None and queue.again <= now):
+            known = shifts is None and _differs_in_figures_only(queue, seen, waiting)
+            if known and seen != queue.seen:
+                queue.seen, queue.again = seen, self._figures(name, queue, outcome)
+            if not known or (queue.again is not None and queue.again <= now):
                 queue.again = None
                 told = dict(self._in_queue(name, queue, waiting, outcome, now))
                 queue.seen = None if told else seen
@@ -109,6 +126,18 @@ class Explainer:
                 self.again = queue.again if self.again is None else min(self.again, queue.again)
         self._lines.shifts.clear()
         return found
+
+    def _figures(self, name: str, queue: _Queue, outcome: Outcome) -> Micros | None:
+        """Return when the figures of the first jobs are worth a record, where they alone are new (microseconds); `None`: never."""
+        said: dict[int, JobExplained] = {}
+        dues = []
+        for place, (_, job) in enumerate(queue.first, 1):
+            member = self._lines.member(job.key)
+            reason = outcome.explained[job.key] if member is None else _part(outcome.refused[member[1]], job)
+            if id(reason) not in said:
+                said[id(reason)] = explanation(reason, name)
+            dues.append(due_at(said[id(reason)], place, self._head(job.key)))
+        return min((due for due in dues if due is not None), default=None)
 
     def _in_queue(
         self, name: str, queue: _Queue, waiting: Waiting, outcome: Outcome, now: Micros
@@ -120,7 +149,8 @@ class Explainer:
         queue.shifts += others + len(own ^ queue.own) + (newcomers if len(set(ranks.values())) > 1 else 0)
         queue.own, queue.ranks = own, ranks
         parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
-        every, first = len(waiting), waiting.first(FIRST)
+        every = len(waiting)
+        first = queue.first = waiting.first(FIRST)
         chosen = dict(waiting.own) | dict(first)
         for rank, kind in waiting.kinds:
             jobs = _changed(queue, kind, parts[kind], moved=kind in moved)
@@ -186,10 +216,19 @@ class Explainer:
         return member is not None and member[1] in outcome.refused
 
 
-def _seen(waiting: Waiting, outcome: Outcome) -> object:
-    """Return who waits in a queue and why, to be compared, but for who came to a kind or left it."""
+def _seen(waiting: Waiting, outcome: Outcome) -> _Seen:
     reasons = [outcome.explained[job.key] for job in (*(job for _, job in waiting.own), *waiting.held)]
-    return waiting.own, waiting.held, waiting.kinds, reasons, [outcome.refused[kind] for _, kind in waiting.kinds]
+    parts = [outcome.refused[kind] for _, kind in waiting.kinds]
+    who = (waiting.own, waiting.held, waiting.kinds, [[at for at, _ in found] for found in parts])
+    return _Seen(who, reasons + [reason for found in parts for _, reason in found])
+
+
+def _differs_in_figures_only(queue: _Queue, seen: _Seen, waiting: Waiting) -> bool:
+    """Return whether what was said of a queue still holds but for figures, if at all: of its first jobs they are told."""
+    before = queue.seen
+    if before is None or waiting.held or seen.who != before.who or len(queue.told) < len(waiting.kinds):
+        return False
+    return all(map(told_alike, seen.why, before.why))
 
 
 def _changed(queue: _Queue, kind: Kind, parts: _Parts, *, moved: bool) -> Iterable[Job]:
@@ -226,6 +265,6 @@ def _order(ranks: Mapping[Kind | Key, Key]) -> list[set[Kind | Key]]:
     return [{one for one, _ in equal} for _, equal in groupby(sorted(ranks.items(), key=itemgetter(1)), key=itemgetter(1))]
 
 
-def _part(parts: _Parts, job: Job) -> JobExplained:
-    """Return what a job of a kind is told."""
+def _part(parts: Sequence[tuple[Position, T]], job: Job) -> T:
+    """Return what holds for a job of a kind."""
     return parts[max(bisect_right(parts, (job.created, job.key), key=itemgetter(0)) - 1, 0)][1]

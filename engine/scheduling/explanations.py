@@ -11,7 +11,7 @@ from engine.events.times import SECOND, Micros
 from engine.scheduling.job_records import Head
 from engine.scheduling.reasons import Reason
 
-__all__ = ["FIRST", "NAMES", "alike", "changed", "due_at", "explanation", "margin", "same_but_figures"]
+__all__ = ["FIRST", "NAMES", "alike", "changed", "due_at", "explanation", "margin", "same_but_figures", "told_alike"]
 
 NAMES: Final = 50
 """Resources, and words for nodes, that one reason names: a pod may ask for thousands."""
@@ -86,4 +86,16 @@ def same_but_figures(said: JobExplained, before: JobExplained) -> bool:
         and said.nodes.keys() == before.nodes.keys()
         and said.message == before.message
         and said.queue == before.queue
+    )
+
+
+def told_alike(one: Reason, other: Reason) -> bool:
+    """Return whether two reasons of jobs in one queue are the same but for figures, as they are told."""
+    return one is other or (
+        alike(one.code, other.code)
+        and one.action == other.action
+        and one.plugin == other.plugin
+        and one.subject == other.subject
+        and one.nodes.keys() == other.nodes.keys()
+        and one.message == other.message
     )

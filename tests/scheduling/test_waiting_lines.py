@@ -149,10 +149,11 @@ def test_who_comes_back_puts_others_behind(monkeypatch):
         (Kind, "remove", lambda kind, job: kind._members.pop()),
         (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
         (Claims, "_take", lambda claims, job: job.key in claims._of or TAKE(claims, job)),
-        (explainer, "_seen", lambda waiting, outcome: len(waiting)),
+        (explainer, "_seen", lambda waiting, outcome: explainer._Seen(len(waiting), [])),
+        (explainer.Explainer, "_figures", lambda *_: None),
         (explainer, "_moved", lambda queue, own, ranks: {kind for kind in ranks if ranks[kind] != queue.ranks.get(kind)}),
     ],
-    ids=["places", "members", "kinds", "claims", "nothing new", "overtaken"],
+    ids=["places", "members", "kinds", "claims", "nothing new", "figures", "overtaken"],
 )
 def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug):
     configured = CONFIGURATIONS["fairshare" if name == "_moved" else "default"]
