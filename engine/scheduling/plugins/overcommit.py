@@ -9,6 +9,7 @@ from engine.scheduling.configuration import Arguments, PluginOption
 from engine.scheduling.model.amounts import PODS, Amounts, add, missing
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import Asked, asked
+from engine.scheduling.reasons import ReasonCode
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
@@ -35,6 +36,8 @@ class Overcommit(Plugin):
         """Look at what is free and what is claimed when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
+        self._found: dict[Asked, tuple[ReasonCode, Amounts]] = {}
+        """What jobs ask for → what is lacking, and of what; until one is let in."""
 
     def _room(self) -> tuple[Amounts, Amounts, Amounts]:
         """Return what has been let in, what may be, and what an empty cluster would let in."""
@@ -54,20 +57,27 @@ class Overcommit(Plugin):
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Permit a job whose minimum resources still fit."""
-        if job.min_resources is None:
+        wanted = asked(job)
+        if wanted is None:
             return PERMIT
-        wanted = job.min_resources.items()
-        inqueue, limit, whole = self._room()
-        lacking = missing(inqueue, wanted, limit)
+        if wanted not in self._found:
+            self._found[wanted] = self._lacking(wanted)
+        code, lacking = self._found[wanted]
         if not lacking:
             return PERMIT
-        too_small = missing({}, wanted, whole)
-        lacking = too_small or lacking
-        self.session.explain(job, "ClusterTooSmall" if too_small else "ClusterOvercommitted", self.NAME, missing=lacking)
+        self.session.explain(job, code, self.NAME, missing=lacking)
         return REJECT
+
+    def _lacking(self, wanted: Asked) -> tuple[ReasonCode, Amounts]:
+        """Return how much of what is asked for does not fit, and why; nothing, if it fits."""
+        inqueue, limit, whole = self._room()
+        lacking = missing(inqueue, wanted, limit)
+        too_small = missing({}, wanted, whole) if lacking else {}
+        return ("ClusterTooSmall", too_small) if too_small else ("ClusterOvercommitted", lacking)
 
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""
+        self._found.clear()
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())
 
