@@ -44,7 +44,7 @@ from engine.simulation.workload import PlannedJob, Workload
 __all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
 _IN_MEMORY: Final = "memory:"
-_TOGETHER: Final = 20
+_TOGETHER: Final = 100
 """Simulated moments that count as a commit of the collector's: in each only a few inputs are taken."""
 _NEVER: Final = 1 << 60
 """Inputs after which a log that ends with the process has a snapshot."""

@@ -241,19 +241,20 @@ class Placement:
         left = np.ones(len(self._table.nodes), np.bool_)
         counts: dict[str, int] = {}
         for verdict in [*found.verdicts, *pod_verdicts]:
-            failed = left & ~verdict.passes
-            if failed.any():
-                counts[verdict.reason] = counts.get(verdict.reason, 0) + int(failed.sum())
+            failed = np.count_nonzero(left & ~verdict.passes)
+            if failed:
+                counts[verdict.reason] = counts.get(verdict.reason, 0) + failed
                 left &= verdict.passes
         missing: dict[str, float] = {}
         for name, amount in task.pod_class.items:
             future = self._table.future_of(name)
-            failed = left & (future < amount)
-            if failed.any():
-                counts[f"InsufficientResource/{name}"] = int(failed.sum())
-                if failed.sum() == left.sum():
-                    missing[name] = amount - int(future[failed].max())
-                left &= ~failed
+            lacking = left & (future < amount)
+            failed = np.count_nonzero(lacking)
+            if failed:
+                counts[f"InsufficientResource/{name}"] = failed
+                if failed == np.count_nonzero(left):
+                    missing[name] = amount - int(future[lacking].max())
+                left &= ~lacking
         found.refusals = (clock, counts, missing)
         return counts, missing
 

@@ -60,9 +60,9 @@ ReasonCode = Literal[
 REASONS: frozenset[str] = frozenset(get_args(ReasonCode))
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Reason:
-    """Where a job stopped; jobs that are alike have one."""
+    """Where a job stopped. Never changed: jobs that are alike have one; a frozen one takes twice as long to make."""
 
     action: str
     """The action in which it did: `enqueue`, `allocate`, …"""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
 from engine.scheduling.model.entities import Node, PodClass, Taint
 
-__all__ = ["Column", "NodeTable", "row_sums"]
+__all__ = ["Column", "NodeTable"]
 
 _FIRST: Final = (CPU, MEMORY, PODS)
 _HALF: Final = 32
@@ -47,6 +47,8 @@ class NodeTable:
         """Label that a node has → column, once somebody has asked."""
         self._taints: tuple[list[tuple[Taint, ...]], NDArray[np.intp]] | None = None
         self._total: Amounts | None = None
+        self._used: tuple[int, Amounts] = (-1, {})
+        """By `clock`."""
         self.longest_name = 0
         """Bytes of the longest name of a node, as JSON."""
         self.lay_out(())
@@ -134,15 +136,22 @@ class NodeTable:
         """Return which nodes are cordoned."""
         return np.array([node.unschedulable for node in self.nodes], np.bool_)
 
+    def used(self) -> Amounts:
+        """Return what is taken of all nodes; not to be changed."""
+        if self._used[0] != self.clock:
+            sums = _row_sums(self.allocatable - self.idle)
+            self._used = (self.clock, {name: sums[row] for name, row in self.resources.items()})
+        return self._used[1]
+
     def total(self) -> Amounts:
         """Return what all nodes have together; not to be changed."""
         if self._total is None:
-            sums = row_sums(self.allocatable)
+            sums = _row_sums(self.allocatable)
             self._total = {name: sums[row] for name, row in self.resources.items() if sums[row]}
         return self._total
 
 
-def row_sums(amounts: NDArray[np.int64]) -> list[int]:
+def _row_sums(amounts: NDArray[np.int64]) -> list[int]:
     """Return the exact sum of each row: the disks of some thousand nodes, in thousandths of a byte, have no room in 64 bits."""
     high, low = (amounts >> _HALF).sum(axis=1), (amounts & ((1 << _HALF) - 1)).sum(axis=1)
     return [(above << _HALF) + below for above, below in zip(high.tolist(), low.tolist(), strict=True)]

@@ -135,12 +135,11 @@ def share_out(total: Amounts, portions: list[Portion]) -> None:
         given: Amounts = {}
         for portion in hungry:
             old, queue = portion.deserved, portion.queue
-            wished = dict(old)
-            add(wished, ((name, amount * queue.weight / weight) for name, amount in before.items()))
+            wished = old | {name: old.get(name, 0) + amount * queue.weight / weight for name, amount in before.items()}
             capped = {
                 name: min(amount, portion.limit.get(name, inf), queue.requested.get(name, 0)) for name, amount in wished.items()
             }
-            portion.deserved = largest(capped, queue.guarantee)
+            portion.deserved = largest(capped, queue.guarantee) if queue.guarantee else capped
             add(given, portion.deserved.items())
             subtract(given, old.items())
             if not at_most(queue.requested, portion.deserved) and portion.deserved != old:
