@@ -241,7 +241,7 @@ class Placement:
         left = np.ones(len(self._table.nodes), np.bool_)
         counts: dict[str, int] = {}
         for verdict in [*found.verdicts, *pod_verdicts]:
-            failed = np.count_nonzero(left & ~verdict.passes)
+            failed = int(np.count_nonzero(left & ~verdict.passes))
             if failed:
                 counts[verdict.reason] = counts.get(verdict.reason, 0) + failed
                 left &= verdict.passes
@@ -249,7 +249,7 @@ class Placement:
         for name, amount in task.pod_class.items:
             future = self._table.future_of(name)
             lacking = left & (future < amount)
-            failed = np.count_nonzero(lacking)
+            failed = int(np.count_nonzero(lacking))
             if failed:
                 counts[f"InsufficientResource/{name}"] = failed
                 if failed == np.count_nonzero(left):
