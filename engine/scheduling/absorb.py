@@ -62,7 +62,7 @@ def _absorb_fact(state: State, event: Event[Data]) -> None:
         state.touched[thing_record(thing)] = None
         cluster = state.cluster(thing[0])
         if update_thing(state, cluster, thing):
-            cluster.changed(event.recordedtime, event.id, own=False)
+            cluster.changed(event.recordedtime, event.id, "other")
             state.touched[cluster_record(cluster.id)] = None
         _drop_if_empty(state, cluster.id)
 
@@ -83,18 +83,18 @@ def touch_attempt(state: State, known: KnownJob, attempt: Attempt) -> None:
     place(state, known, attempt)
 
 
-def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
-    """Note that a round has something to look at."""
+def _changed(state: State, known: KnownJob, event: Event[Data], *, only_runs: bool = False) -> None:
+    """Note that a round has something to look at; perhaps it is only that what has its place runs."""
     note_run(state, known)
     cluster = state.cluster(known.head.cluster)
-    cluster.changed(event.recordedtime, event.id, own=known.group is not None)
+    cluster.changed(event.recordedtime, event.id, "other" if known.group is None else "ran" if only_runs else "own")
     state.touched[cluster_record(cluster.id)] = None
 
 
-def _matters_that_it_runs(state: State, known: KnownJob) -> bool:
-    """Return whether a round looks at which of a job's pods with a place run: where pods are evicted, or too few have a place."""
-    minds = state.cluster(known.head.cluster).scheduler.minds_what_runs
-    return minds or (known.model is not None and not is_ready(known.model))
+def _has_all_places(known: KnownJob) -> bool:
+    """Return whether all gangs of a job are complete: one that is not, and runs in part, is Unknown."""
+    model = known.model
+    return model is not None and is_ready(model) and (model.sub_groups is None or model.sub_groups.enough())
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
@@ -140,8 +140,7 @@ def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged])
         head.grouped = True
     if known.group is not None:
         stand(state, known)
-        if phase != "Running" or _matters_that_it_runs(state, known):
-            _changed(state, known, event)
+        _changed(state, known, event, only_runs=phase == "Running" and _has_all_places(known))
     touch(state, known)
     _close_if_over(state, known)
 
@@ -214,8 +213,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
         case _:
             return
     touch_attempt(state, known, attempt)
-    if not isinstance(data, AttemptRunning) or _matters_that_it_runs(state, known):
-        _changed(state, known, event)
+    _changed(state, known, event, only_runs=isinstance(data, AttemptRunning) and _has_all_places(known))
 
 
 def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStarted) -> None:

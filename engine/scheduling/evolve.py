@@ -59,7 +59,8 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     cluster = state.cluster(event.subject)
     state.touched[cluster_record(cluster.id)] = None
     now = event.recordedtime
-    cluster.rounds, cluster.own, cluster.other, cluster.wake = event.sequence, None, None, data.next
+    cluster.rounds, cluster.wake = event.sequence, data.next
+    cluster.own = cluster.other = cluster.ran = None
     cluster.scheduler.memory = data.memory
     cluster.pending, cluster.oldest = data.pending, data.oldest
     for kind in COUNTED:

@@ -68,9 +68,9 @@ class _Queue:
     """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
 
     def look_at(self, job: str, shifts: int) -> None:
-        """Have a job looked at after so many more shifts, one at least, and not for its place before."""
+        """Have a job looked at after so many more shifts, one at least, or before."""
         at = self.shifts + shifts
-        if at != self.check.get(job):
+        if at < self.check.get(job, at + 1):
             self.check[job] = at
             self.checks.setdefault(at, []).append(job)
 

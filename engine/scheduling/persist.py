@@ -30,6 +30,7 @@ class _Cluster(Struct, array_like=True):
     rounds: int
     own: tuple[Micros, str] | None
     other: tuple[Micros, str] | None
+    ran: tuple[Micros, str] | None
     wake: Micros | None
     floor: Micros
     memory: dict[str, dict[str, int]]
@@ -115,7 +116,7 @@ def dump(state: State, record: str) -> bytes | None:
 
 
 def _cluster(found: ClusterState) -> _Cluster:
-    marks = found.own, found.other, found.wake, found.floor
+    marks = found.own, found.other, found.ran, found.wake, found.floor
     refused, notices = dict(sorted(found.refused.items())), dict(sorted(found.notices.items()))
     kept = _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.late, found.pending, found.oldest)
     kept.opened, kept.notices = found.opened, notices
@@ -151,7 +152,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         update_thing(state, state.cluster(thing[0]), thing)
     for name, kept in clusters.items():
         found = state.cluster(name)
-        found.rounds, found.own, found.other = kept.rounds, kept.own, kept.other
+        found.rounds, found.own, found.other, found.ran = kept.rounds, kept.own, kept.other, kept.ran
         found.wake, found.floor = kept.wake, kept.floor
         found.scheduler.memory, found.counts, found.refused = kept.memory, kept.counts, kept.refused
         found.late, found.pending, found.oldest = kept.late, kept.pending, kept.oldest

@@ -98,9 +98,10 @@ class Placement:
         judged, found.made_for = found.made_for is not None, self._token
         if judged and len(verdicts) == len(found.verdicts) and all(map(is_, verdicts, found.verdicts)):
             return
+        found.refusals = (-1, {}, {})
         allowed = _all(verdicts, len(self._table.nodes))
         if not np.array_equal(allowed, found.allowed):
-            found.clock, found.full, found.refusals = -1, -1, (-1, {}, {})
+            found.clock = found.full = -1
         found.verdicts, found.allowed = verdicts, allowed
 
     def _look(self, found: Candidates, pod_class: PodClass) -> None:

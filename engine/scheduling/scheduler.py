@@ -55,7 +55,8 @@ class Scheduler:
         self._participants = Participants.of(self._tiers)
         names = {option.name for tier in configuration.tiers for option in tier}
         self.minds_what_runs = not EVICTING.isdisjoint(configuration.actions) or not names.isdisjoint(more or {})
-        """Whether a round may find something else because a pod that has a place runs: only those that run are evicted."""
+        """Whether a round may find something else because a pod that has its place runs: who is given notice or evicted depends on
+        it, and a plugin of a third party may look at it."""
         self._cluster = cluster
         self._configuration = configuration
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, Literal
 
 from engine.events.attempts import AttemptEvent
 from engine.events.times import SECOND, Micros
@@ -112,6 +112,8 @@ class ClusterState:
     """What changed of the jobs that we schedule since the last round: when a round is due for it, and the event; the first one."""
     other: tuple[Micros, str] | None = None
     """The same of nodes, queues and other pods: due only if a job waits."""
+    ran: tuple[Micros, str] | None = None
+    """The same of pods that came up where their gangs have all places: due only if the scheduler minds what runs."""
     floor: Micros = 0
     """The next round is not due earlier: whatever the recorded times of what is taken late, rounds are a second apart."""
     wake: Micros | None = None
@@ -175,6 +177,8 @@ class ClusterState:
             marks.append(self.own[0])
         if self.other is not None and self.waiting:
             marks.append(self.other[0])
+        if self.ran is not None and self.scheduler.minds_what_runs:
+            marks.append(self.ran[0])
         return max(min(marks), self.floor) if marks else None
 
     def leave_alone(self, job: str, until: Micros) -> None:
@@ -185,13 +189,15 @@ class ClusterState:
             self.retries[job] = until
             heappush(self.retries_due, (until, job))
 
-    def changed(self, moment: Micros, event: str, *, own: bool) -> None:
+    def changed(self, moment: Micros, event: str, what: Literal["own", "other", "ran"]) -> None:
         """Note that something changed: a round is due at the next whole second. The first change stands, whatever their order."""
-        found = (next_mark(moment), event)
-        if own:
-            self.own = found if self.own is None else min(self.own, found)
-        else:
-            self.other = found if self.other is None else min(self.other, found)
+        before, found = getattr(self, what), (next_mark(moment), event)
+        setattr(self, what, found if before is None else min(before, found))
+
+    def cause(self) -> str:
+        """Return the id of the first event that asks for a round; empty: time alone does."""
+        ran = self.ran if self.scheduler.minds_what_runs else None
+        return min(filter(None, (self.own, self.other, ran)), default=(0, ""))[1]
 
 
 @dataclass(slots=True)

@@ -37,8 +37,7 @@ class Turn:
 
     def ended(self, cluster: ClusterState, data: RoundEnded) -> Event[Any]:
         """Make the event of a round; the first change that asked for it is its cause."""
-        cause = min(filter(None, (cluster.own, cluster.other)), default=(0, ""))[1]
-        number = cluster.rounds + 1
+        cause, number = cluster.cause(), cluster.rounds + 1
         ident = output_id(STAGE, f"round/{cluster.id}", number)
         return Event(ident, _SOURCE, data.TYPE, cluster.id, self.time, self.now, number, "", cause, cluster.id, data)
 

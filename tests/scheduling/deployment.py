@@ -78,6 +78,8 @@ class FakeCluster:
         """The next binding fails."""
         self._read = [0] * partitions
         self._number = 0
+        self._namespaces: dict[str, str] = {}
+        """By job."""
 
     # --- what comes from outside ------------------------------------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class FakeCluster:
         self.give("cluster", ObjectApplied(kind, name, spec), name)
 
     def submit(self, job: str, manifest: dict[str, Any]) -> None:
+        self._namespaces[job] = manifest["metadata"]["namespace"]
         self.give("jobs", JobSubmitted(manifest), job)
 
     def update(self, job: str, manifest: dict[str, Any]) -> None:
@@ -133,6 +136,7 @@ class FakeCluster:
             seen = PodObserved(
                 uid, event.subject, effect.pod, "Pending", self.now, kind="VCJob", managed=True, requests=Requests(1000, 1 << 30)
             )
+            seen = replace(seen, namespace=self._namespaces.get(event.subject, seen.namespace))
             self.pods[uid] = Pod(replace(seen, task=effect.task, index=effect.index, attempt=effect.attempt))
             self.see(uid)
         elif effect.effect == "bind_pod" and self.failing:

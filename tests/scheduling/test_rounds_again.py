@@ -9,7 +9,7 @@ from deployment import SECOND, START, Deployment, task, vcjob
 from engine.events.decisions import DecidedEnqueued, DecidedUnschedulable
 from engine.events.pod_shape import PodShape, pairs
 from engine.events.scheduling import JobExplained, RoundEnded
-from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.configuration import DEFAULT, Arguments, Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Task
 from engine.scheduling.model.queues import Queue
@@ -103,3 +103,36 @@ def test_the_reason_changes_with_the_hour():
     cluster.add_task(Task("ns/j/w/0", job, cluster.class_of(shape), "w", 0))
     reasons = [scheduler.round(at * MINUTE).reasons["ns/j"].code for at in (30, 61, 62)]
     assert reasons == ["RevocableZone", "InsufficientResource", "InsufficientResource"]
+
+
+def test_why_no_node_takes_a_pod_changes_with_the_hour_though_none_does():
+    """Outside its hours a node is refused for them, within them for what it lacks."""
+    cluster = Cluster()
+    cluster.set_node(Node("n1", {"cpu": 1000, "memory": 1 << 30, "pods": 10_000}, {"volcano.sh/revocable-zone": "z"}))
+    cluster.set_queue(Queue("q"))
+    tdm = PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.z": "1:00-2:00"}))
+    scheduler = Scheduler(cluster, Configuration(("allocate",), (options("gang"), (tdm, PluginOption("predicates")))))
+    job = Job("ns/j", "ns", "q", phase="Inqueue", min_member=1)
+    cluster.add_job(job)
+    annotations = pairs({"volcano.sh/revocable-zone": "*", "volcano.sh/preemptable": "true"})
+    shape = PodShape(pairs({"cpu": 500}), annotations=annotations, node_selector=pairs({"x": "y"}))
+    cluster.add_task(Task("ns/j/w/0", job, cluster.class_of(shape), "w", 0))
+    reasons = [scheduler.round(at * MINUTE).reasons["ns/j"].code for at in (30, 61)]
+    assert reasons == ["RevocableZone", "NodeSelector"]
+
+
+def test_jobs_are_let_in_by_name_where_no_action_does():
+    configured = Configuration(("allocate", "backfill"), DEFAULT.tiers)
+
+    def let_in(*, restart: bool) -> list[str]:
+        deployment = Deployment(stage=lambda: SchedulingStage(configured), every=1, partitions=1)
+        deployment.node("n1")
+        for job in ("b", "a"):
+            deployment.submit(job, vcjob(job, task("w", 1)))
+        deployment.settle()
+        if restart:
+            deployment.restart()
+        deployment.wait(2)
+        return [event.subject for event in deployment.events(DecidedEnqueued)]
+
+    assert let_in(restart=True) == let_in(restart=False) == ["a", "b"]

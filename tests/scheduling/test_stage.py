@@ -12,6 +12,7 @@ from engine.events.attempts import AttemptRunning
 from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecisionRefused
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved, ObjectDeleted, PodObserved, Taint
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
+from engine.history.verify import verify_shard
 from engine.lifecycle.stage import LifecycleStage
 from engine.scheduling import upkeep
 from engine.scheduling.configuration import DEFAULT, Configuration, PluginOption
@@ -83,16 +84,37 @@ def test_which_pods_run_is_looked_at_where_pods_are_evicted(more, rounds):
     assert len(deployment.events(RoundEnded)) == before + rounds
 
 
-def test_a_gang_that_runs_in_part_is_unknown(deployment):
+def test_a_history_is_folded_alike_whatever_rounds_look_at():
+    evicting = Configuration((*DEFAULT.actions, "preempt"), DEFAULT.tiers)
+    deployment = Deployment(stage=lambda: SchedulingStage(evicting), every=1)
+    deployment.node("n1", cpu=4)
     deployment.lazy = True
-    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.wait(5)
+    deployment.run(next(iter(deployment.pods)))
+    deployment.settle()
+    for configured in (evicting, DEFAULT):
+        assert verify_shard(deployment.log, SchedulingStage(configured), 0).ok, configured.actions
+
+
+IN_PAIRS = task("w", 4) | {"partitionPolicy": {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 2}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "fail"), [(vcjob("train", task("w", 2)), [0]), (vcjob("train", IN_PAIRS, minAvailable=2), [1, 3])]
+)
+def test_a_gang_that_runs_in_part_is_unknown(deployment, manifest, fail):
+    deployment.lazy = True
+    deployment.submit("j1", manifest)
     deployment.settle()
     deployment.wait(4)
-    first, second = [uid for uid, pod in deployment.pods.items() if pod.now.phase == "Bound"]
-    deployment.end(first, "Failed")
+    bound = sorted(uid for uid, pod in deployment.pods.items() if pod.now.phase == "Bound")
+    for at in fail:
+        deployment.end(bound[at], "Failed")
     deployment.settle()
     deployment.wait(4)
-    deployment.run(second)
+    deployment.run(next(uid for at, uid in enumerate(bound) if at not in fail))
     deployment.settle()
     deployment.wait(2)
     assert [event.data.phase for event in deployment.events(GroupPhaseChanged, job="j1")][-1] == "Unknown"

@@ -241,6 +241,16 @@ def test_a_round_looks_at_few_reasons_however_many_wait(monkeypatch):
     assert 0 < explained_again(monkeypatch, 120) <= explained_again(monkeypatch, 30) + 4
 
 
+def test_what_is_to_be_looked_at_for_its_place_is_noted_once():
+    queue = explainer._Queue()
+    for _ in range(300):
+        queue.shifts += 1
+        list(queue.due())
+        for place in range(9, 200):
+            queue.look_at(f"j{place}", margin(place, place))
+    assert sum(map(len, queue.checks.values())) <= 2 * 191
+
+
 # --- places ---------------------------------------------------------------------------------------------------------------------
 
 PLACES = st.integers(1, 200)

@@ -29,7 +29,7 @@ def allocate(session: Session, placement: Placement) -> None:
     """
     session.begin("allocate")
     if "enqueue" not in session.configuration.actions:
-        for job in session.cluster.jobs.values():
+        for _, job in sorted(session.cluster.jobs.items()):
             if job.phase in {"", "Pending"} and not job.held:
                 let_in(session, job)
     waiting: dict[str, list[Job]] = {}

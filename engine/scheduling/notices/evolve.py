@@ -26,7 +26,7 @@ def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
     cluster, data, ident = state.cluster(event.clusterid), event.data, event.subject
     model = cluster.model
     model.revision += 1
-    cluster.changed(event.recordedtime, event.id, own=True)
+    cluster.changed(event.recordedtime, event.id, "own")
     state.touched[cluster_record(cluster.id)] = state.touched[notice_record(ident)] = None
     if isinstance(data, NoticeOpened):
         cluster.opened = number_of(ident)
