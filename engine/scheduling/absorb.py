@@ -19,7 +19,7 @@ from engine.kubernetes.observation.fact_records import thing_record
 from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
 from engine.scheduling.notices.membership import confirm, note_phase, note_run
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
-from engine.scheduling.plugins.gang import is_ready
+from engine.scheduling.plugins.gang import is_whole
 from engine.scheduling.state import CALM, KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -83,18 +83,13 @@ def touch_attempt(state: State, known: KnownJob, attempt: Attempt) -> None:
     place(state, known, attempt)
 
 
-def _changed(state: State, known: KnownJob, event: Event[Data], *, only_runs: bool = False) -> None:
-    """Note that a round has something to look at; perhaps it is only that what has its place runs."""
+def _changed(state: State, known: KnownJob, event: Event[Data], *, runs: bool = False) -> None:
+    """Note that a round has something to look at; it is another thing that pods run whose gangs all have their places."""
     note_run(state, known)
     cluster = state.cluster(known.head.cluster)
+    only_runs = runs and known.model is not None and is_whole(known.model)
     cluster.changed(event.recordedtime, event.id, "other" if known.group is None else "ran" if only_runs else "own")
     state.touched[cluster_record(cluster.id)] = None
-
-
-def _has_all_places(known: KnownJob) -> bool:
-    """Return whether all gangs of a job are complete: one that is not, and runs in part, is Unknown."""
-    model = known.model
-    return model is not None and is_ready(model) and (model.sub_groups is None or model.sub_groups.enough())
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
@@ -140,7 +135,7 @@ def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged])
         head.grouped = True
     if known.group is not None:
         stand(state, known)
-        _changed(state, known, event, only_runs=phase == "Running" and _has_all_places(known))
+        _changed(state, known, event, runs=phase == "Running")
     touch(state, known)
     _close_if_over(state, known)
 
@@ -213,7 +208,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
         case _:
             return
     touch_attempt(state, known, attempt)
-    _changed(state, known, event, only_runs=isinstance(data, AttemptRunning) and _has_all_places(known))
+    _changed(state, known, event, runs=isinstance(data, AttemptRunning))
 
 
 def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStarted) -> None:

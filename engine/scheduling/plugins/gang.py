@@ -9,7 +9,7 @@ from engine.scheduling.model.entities import Job, Status, Task
 from engine.scheduling.model.sub_groups import SubGroups
 from engine.scheduling.session import Plugin
 
-__all__ = ["Gang", "is_ready", "only_terminating", "surplus"]
+__all__ = ["Gang", "is_ready", "is_whole", "only_terminating", "surplus"]
 
 _VALID: tuple[Status, ...] = ("Pending", "Pipelined", "Allocated", "Binding", "Bound", "Running", "Succeeded")
 
@@ -93,6 +93,11 @@ def is_ready(job: Job) -> bool:
     if job.min_member < job.role_minimum_total:
         return True
     return all(_occupied(job, role) >= minimum for role, minimum in job.role_minimum.items())
+
+
+def is_whole(job: Job) -> bool:
+    """Return whether enough of a job's tasks have a place, in its sub-groups too: one that is not, and runs in part, is Unknown."""
+    return is_ready(job) and (job.sub_groups is None or job.sub_groups.enough())
 
 
 def _promised(job: Job) -> dict[str, int]:
