@@ -119,7 +119,7 @@ class RecordExplanation:
     cause: Event[Data] | None
     """Of a reversal: what was learnt after the month was closed; `None` if unknown."""
     node: Event[Data] | None
-    """Fact that has type and GPU model of the node; `None`: they are unknown, or the attempt's own events have them."""
+    """Fact that says type and GPU model of the node; `None`: both are unknown, or no one fact says both."""
     events: tuple[Event[Data], ...]
     """Events behind it: what the pod requested, then what starts and ends the use."""
 
@@ -284,11 +284,15 @@ def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) 
 
 
 def _node_fact(log: Searchable, run: Event[UsageRecorded]) -> Event[Data] | None:
-    """Return the last fact about a run's node before the attempt was bound to it, else the first one, of those known by then."""
+    """Return the fact that says a run's node type and GPU model.
+
+    It is the last such fact about the node before the attempt was bound to it, else the first fact about it, if it says so. `None`:
+    the run has neither, or no fact says both: the attempt's own events do, or say one of them.
+    """
     data, job = run.data, events_of(log, run.subject)
-    bound = (event.time for event in job if isinstance(event.data, AttemptBound) and _slot(event.data) == _slot(data))
-    since = next(bound, None)
-    if since is None or (data.node_type is None and data.gpu_model is None):
+    bound = [event.time for event in job if isinstance(event.data, AttemptBound) and _slot(event.data) == _slot(data)]
+    kind = data.node_type, data.gpu_model
+    if not bound or kind == (None, None):
         return None
     known = (
         event
@@ -298,8 +302,13 @@ def _node_fact(log: Searchable, run: Event[UsageRecorded]) -> Event[Data] | None
         and event.recordedtime <= run.recordedtime
     )
     facts = sorted(known, key=lambda fact: fact.time)
-    before = [fact for fact in facts if fact.time <= since]
-    return next(iter(before[-1:] or facts[:1]), None)
+    # The shard may not have taken all of them yet, so of those before only one that agrees can be what it knew.
+    found = [fact for fact in facts if fact.time <= bound[-1] or fact is facts[0]]
+    return next((fact for fact in reversed(found) if _kind(fact) == kind), None)
+
+
+def _kind(fact: Event[Any]) -> tuple[str | None, str | None]:
+    return fact.data.type, fact.data.gpu_model
 
 
 def list_price(record: Record, rules: PriceVersion | None) -> Decimal | None:

@@ -1,0 +1,74 @@
+"""The fact about a node that an explanation names says of the node what the record says."""
+
+from __future__ import annotations
+
+from bill_story import Story
+from standing import written
+
+from engine.billing.records import records_of
+from engine.events import Event
+from engine.events.attempts import AttemptBound, AttemptRunning
+from engine.events.billing import UsageRecorded
+from engine.events.inputs import NodeObserved
+from engine.history.billing_explanation import explain_record
+
+DAY = 86_400
+BY_TYPE = {"gpu_seconds": {"*": "0.1", "large": "1"}}
+
+
+def told() -> Story:
+    """Return a shard that has prices by type of node."""
+    story = Story()
+    story.prices({"prices": BY_TYPE}, at=-1000)
+    return story
+
+
+def named(story: Story) -> list[tuple[str | None, str | None]]:
+    """Return the node type of each run that was recorded, and that of the fact that an explanation of it names, or "no fact"."""
+    found: dict[tuple[str, str], Event[UsageRecorded]] = {}
+    kinds: list[tuple[str | None, str | None]] = []
+    for event in written(story.log):
+        if not isinstance(event.data, UsageRecorded):
+            continue
+        (record,) = records_of(event)
+        original = None if record.reverses is None else found[event.subject, record.reverses]
+        found[event.subject, record.id] = event
+        fact = explain_record(story.log, record, event, original, None).node
+        kind = fact.data.type if fact is not None and isinstance(fact.data, NodeObserved) else "no fact"
+        kinds.append((event.data.node_type, kind))
+    return kinds
+
+
+def test_a_fact_that_was_taken_after_the_use_was_recorded_does_not_stand_behind_it() -> None:
+    """It is recorded earlier, by the clock of another producer, or with `--at`."""
+    story = told()
+    story.say("cluster", NodeObserved("n1", type="small"), "n1", -10)
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 100)
+    story.close("2026-03", 40 * DAY)
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", -5, recorded=20)
+    story.wait(40 * DAY + 500)
+    assert named(story) == [("small", "small"), ("small", "small"), ("large", "large")]
+
+
+def test_no_fact_is_named_where_the_event_that_bound_the_attempt_has_the_type() -> None:
+    story = told()
+    story.say("cluster", NodeObserved("n1"), "n1", -10)
+    story.start("j", 0, 0)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1", node_type="large"), "j", 0)
+    story.say("job-events", AttemptRunning("main", 0, 1), "j", 0)
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", 50)
+    story.end("j", 0, 100)
+    assert named(story) == [("large", "no fact")]
+
+
+def test_of_an_attempt_that_was_bound_twice_the_fact_before_the_last_time_is_named() -> None:
+    story = told()
+    story.say("cluster", NodeObserved("n1", type="small"), "n1", -10)
+    story.start("j", 0, 0)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1", inferred=True), "j", 0)
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", 50)
+    story.run("j", 0, 60)
+    story.end("j", 0, 100)
+    assert named(story) == [("large", "large")]
