@@ -246,7 +246,7 @@ def _review_all(state: State, known: Known, event: Event[Any]) -> None:
     if len(known.attempts) <= _FEW:
         state.changed += [(known.job.id, attempt.ordinal) for attempt in known.attempts]
     else:
-        review(state, known, event)
+        review(state, known, event.recordedtime, event.id)
 
 
 def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from engine.billing.persist import known_of, node_record, use_of
 from engine.billing.state import Attempt, Job, Known, Node, NodeFact, NodeReview, Place, State
-from engine.billing.timers import REVIEW_AFTER, review
+from engine.billing.timers import REVIEW_AFTER, awaits_sweep, review
 from engine.events import Event
 from engine.events.billing import UsageReviewed
 from engine.events.inputs import NodeDeleted, NodeObserved
@@ -85,11 +85,11 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
     elif node.gone is not None:
         node.gone = None
         state.touched[node_record(place)] = None
-    since = _learn(node, NodeFact(event.time, data.type, data.gpu_model))
+    since = _learn(node, NodeFact(event.time, data.type, data.gpu_model, event.id))
     if since is not None:
         state.touched[node_record(place)] = None
         if len(node.facts) > 1:  # the first fact is for the jobs that wait for it
-            _begin_review(state, place, node, since, event)
+            _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
     for name in (data.name, _ANY):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
@@ -98,14 +98,14 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
             if name != _ANY:  # a job may wait for another node that it does not name
                 known.job.unknown = [node for node in known.job.unknown if node != name]
                 _no_longer_unknown(state, known.job, name)
-            review(state, known, event)
+            review(state, known, event.recordedtime)
 
 
 def _learn(node: Node, fact: NodeFact) -> Micros | None:
     """Add a fact about a node; return the time since which its facts differ, `None`: unchanged."""
-    facts = node.facts
+    facts, kind = node.facts, (fact.node_type, fact.gpu_model)
     before = next((known for known in reversed(facts) if known.since <= fact.since), None)
-    if fact in facts or (before is not None and (before.node_type, before.gpu_model) == (fact.node_type, fact.gpu_model)):
+    if any((known.node_type, known.gpu_model) == kind for known in facts if known is before or known.since == fact.since):
         return None
     facts = sorted([*facts, fact], key=lambda known: known.since)
     since = EARLIEST if facts[0] is fact else fact.since
@@ -160,15 +160,15 @@ def note_use(state: State, job: Job, attempt: Attempt) -> None:
         heappush(state.node_reviews, (node.review.at, place))
 
 
-def _begin_review(state: State, place: Place, node: Node, since: Micros, told: Event[NodeObserved]) -> None:
+def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Micros) -> None:
     """Start the review of a node's jobs for its facts since a moment; a pending review restarts."""
     begun = node.review
     since = since if begun is None else min(since, begun.since)
     if begun is None or begun.job:
         node.reviews += 1
-        node.review = NodeReview(told.recordedtime + REVIEW_AFTER, since, cause=told.id)
+        node.review = NodeReview(at, since)
     else:
-        node.review = replace(begun, since=since, cause=told.id)
+        node.review = replace(begun, since=since)
     state.reviewing.pop(place, None)
     heappush(state.node_reviews, (node.review.at, place))
 
@@ -227,13 +227,13 @@ def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> 
 # --- all reviews ---------------------------------------------------------------------------------------------------------------
 
 
-def review_due(state: State, job: Job, attempts: Iterable[Attempt]) -> tuple[Micros, str] | None:
-    """Return the last of the pending reviews that will come to some attempts of a job: when it goes on, and the id of its cause."""
-    due = [(job.review_at, job.review_cause)] if job.review >= 0 else []
-    if state.sweep_at is not None and state.sweep is not None and job.id > state.sweep:
-        due.append((state.sweep_at, state.sweep_cause))
+def review_due(state: State, job: Job, attempts: Iterable[Attempt]) -> Micros | None:
+    """Return when the last of the pending reviews that will come to some attempts of a job goes on; `None`: none will."""
+    due = [job.review_at] if job.review >= 0 else []
+    if state.sweep_at is not None and awaits_sweep(state, job):
+        due.append(state.sweep_at)
     for name, since in filter(None, map(use_of, attempts)):
         node = state.nodes.get((job.cluster, name))
         if node is not None and node.review is not None and node.review.since <= since and node.review.awaits(job.id):
-            due.append((node.review.at, node.review.cause))
+            due.append(node.review.at)
     return max(due, default=None)

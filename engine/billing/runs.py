@@ -15,7 +15,18 @@ from engine.events.prices import PriceVersion
 from engine.events.times import Micros, format_time
 from statemachines.vocabulary import failure_class
 
-__all__ = ["LONGEST", "Segment", "is_billable", "kind_of_node", "node_at", "runs_of", "segments", "worth_of"]
+__all__ = [
+    "LONGEST",
+    "Segment",
+    "fact_about",
+    "is_billable",
+    "kind_of_node",
+    "node_at",
+    "place_in",
+    "runs_of",
+    "segments",
+    "worth_of",
+]
 
 LONGEST: Final = 10 * 366 * 24 * HOUR
 """Longest attempt that is billed: ten years. A timestamp of the year 9999 would fill 95,000 invoices in one step."""
@@ -99,9 +110,14 @@ def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
     return found
 
 
+def fact_about(attempt: Attempt, nodes: Sequence[NodeFact]) -> NodeFact | None:
+    """Return the fact about an attempt's node when it was bound; `None`: the node is unknown, or there is none."""
+    return None if attempt.bound is None else node_at(nodes, attempt.bound.time)
+
+
 def kind_of_node(attempt: Attempt, nodes: Sequence[NodeFact]) -> tuple[str | None, str | None]:
     """Return the type and GPU model of an attempt's node when it was bound; where the node is unknown, the attempt's own."""
-    if nodes and attempt.bound is not None and (fact := node_at(nodes, attempt.bound.time)) is not None:
+    if nodes and (fact := fact_about(attempt, nodes)) is not None:
         return fact.node_type or attempt.node_type, fact.gpu_model or attempt.gpu_model
     return attempt.node_type, attempt.gpu_model
 
@@ -135,7 +151,7 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
             version, cut = book.at(at)
             month = month_of(at, zone)
             stop = min(end, month.end) if cut is None else min(end, month.end, cut)
-            sized, termed = _place(sizes, at), _place(terms, at)
+            sized, termed = place_in(sizes, at), place_in(terms, at)
             cause, since, because = begun, start, ended
             for timeline, place in ((sizes, sized), (terms, termed)):
                 if timeline[place][0] > since:
@@ -169,7 +185,8 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
     return found if attempt.end is None or not found else _closed(found, worth, book)
 
 
-def _place(timeline: Timeline[T], moment: Micros) -> int:
+def place_in(timeline: Timeline[T], moment: Micros) -> int:
+    """Return the place of the value of a timeline that holds at a moment."""
     place = len(timeline) - 1
     while place and timeline[place][0] > moment:
         place -= 1

@@ -191,7 +191,7 @@ class Job(Struct, array_like=True, gc=False):
     forgotten: Micros | None = None
     """When the lifecycle stage forgot it; `None`: it has not."""
     review_cause: str = ""
-    """Id of the last event that asked for the review, if there is one."""
+    """Id of the last event that asked for the review, if there is one; empty: facts about nodes alone did."""
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
@@ -200,6 +200,8 @@ class NodeFact(Struct, array_like=True, frozen=True, gc=False):
     since: Micros
     node_type: str | None
     gpu_model: str | None
+    id: str
+    """Of the event that says so."""
 
 
 class NodeReview(Struct, array_like=True, frozen=True, gc=False):
@@ -213,8 +215,6 @@ class NodeReview(Struct, array_like=True, frozen=True, gc=False):
     """Job of the last step."""
     next: int = -1
     """Ordinal of that job's attempt to continue with; -1: the job is done."""
-    cause: str = ""
-    """Id of the last fact about the node that it is for."""
 
     def awaits(self, job: str) -> bool:
         """Tell whether a job is still to be reviewed."""

@@ -14,6 +14,7 @@ from engine.events.times import SECOND, Micros
 __all__ = [
     "REVIEW_AFTER",
     "advance",
+    "awaits_sweep",
     "begin_review",
     "first_review",
     "first_sweep",
@@ -54,12 +55,20 @@ def advance(state: State, job: str, attempt: Attempt) -> None:
         touch(state, job, attempt)
 
 
-def review(state: State, known: Known, told: Event[Data]) -> None:
-    """Schedule the review of all attempts of a job, in steps."""
+def review(state: State, known: Known, now: Micros, cause: str = "") -> None:
+    """Schedule the review of all attempts of a job, in steps.
+
+    Args:
+        state: of the shard.
+        known: the job.
+        now: when the event that asks for it was recorded.
+        cause: id of that event; empty if it is a fact about a node: the node has it.
+    """
     job = known.job
     if job.review < 0:
-        begin_review(state, job, told.recordedtime + REVIEW_AFTER)
-    job.review, job.review_cause = 0, told.id
+        begin_review(state, job, now + REVIEW_AFTER)
+        job.review_cause = ""
+    job.review, job.review_cause = 0, cause or job.review_cause
     state.touched[head_record(job.id)] = None
 
 
@@ -88,6 +97,11 @@ def first_sweep(state: State) -> str | None:
             return ident
         heappop(state.sweeping)
     return None
+
+
+def awaits_sweep(state: State, job: Job) -> bool:
+    """Tell whether the review of all jobs has still to come to a job."""
+    return state.sweep is not None and job.id > state.sweep
 
 
 def mark_due(state: State) -> Micros | None:

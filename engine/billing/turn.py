@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.billing.calendar import following
+from engine.billing.causes import news
 from engine.billing.charges import charges_of, factors_of
 from engine.billing.continuation import continued
 from engine.billing.corrections import difference
-from engine.billing.nodes import review_due
 from engine.billing.runs import runs_of
 from engine.billing.state import Attempt, Known, Run, State
 from engine.events import Data, Event
@@ -50,15 +50,11 @@ class Turn:
             if attempt.fault != fault:
                 yield self.event(UsageFailed(*self._key(attempt), fault, self.cause is None), self.now, attempt.created.id)
             return
-        corrects = until is None or any(isinstance(data, UsageWithdrawn) or data.reverses is not None for _, data in made)
-        cause = self._review_cause(attempt) if made and corrects else ""
+        void = [run for run, data in made if isinstance(data, UsageWithdrawn) or data.reverses is not None]
+        corrects = self.cause is None and (until is None or bool(void))
         for run, data in made:
-            yield self.event(data, run.end, cause or run.begun)
-
-    def _review_cause(self, attempt: Attempt) -> str:
-        """Return the id of the event that a correction by a timer follows; empty: it is not known (of an earlier build)."""
-        review = review_due(self.state, self.known.job, (attempt,)) if self.cause is None else None
-        return "" if review is None else review[1]
+            told = news(self.state, self.known, attempt, run, void) if corrects else ""
+            yield self.event(data, run.end, told or run.begun)
 
     def _made(self, attempt: Attempt, until: Micros) -> list[tuple[Run, UsageRecorded | UsageWithdrawn]]:
         node = None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))

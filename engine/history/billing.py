@@ -127,8 +127,7 @@ def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Dat
 
 def _review_due(state: State, known: Known) -> Micros | None:
     """Return when the last of the pending reviews that will come to a job goes on; `None`: none will."""
-    review = review_due(state, known.job, known.attempts)
-    return None if review is None else review[0]
+    return review_due(state, known.job, known.attempts)
 
 
 def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:

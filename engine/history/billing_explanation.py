@@ -369,7 +369,7 @@ def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
 
 
 def _cause(log: Searchable, reversal: Event[UsageRecorded]) -> Event[Data] | None:
-    """Return the event whose news a reversal follows; of several that a review took together the last one."""
+    """Return the event whose news a reversal follows."""
     written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
     cause = next(message.causationid for message in written if message.id == reversal.id)
     if cause == reversal.data.begun:  # earlier builds named no fact in what a timer wrote

@@ -1,4 +1,4 @@
-"""A timer's correction names the fact that it learnt from as its cause; an hour mark names the event that begins the use."""
+"""A timer's correction names the fact that concerns what it corrects; an hour mark names the event that begins the use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standing import written
 from engine.billing.absorb import _FEW
 from engine.events import Topic
 from engine.events.billing import UsageRecorded, UsageReviewed, UsageWithdrawn
-from engine.events.inputs import NodeObserved
+from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import JobRevised
 
 HOUR = 3600
@@ -105,3 +105,72 @@ def test_an_hour_mark_names_the_beginning_of_the_use_unless_it_corrects_what_a_r
     assert causes(story, 1) == {book}
     story.wait(3 * HOUR + 1)
     assert causes(story, 3) == {begun}
+
+
+def reversed_by(story: Story) -> dict[str | None, tuple[str, str]]:
+    """Return node → type and subject of the event that the reversal of what was used on it, and its replacement, name."""
+    events = {record.message.id: record.message for record in story.log.scan(["cluster", "job-events"])}
+    found: dict[str | None, set[tuple[str, str]]] = {}
+    for event in written(story.log):
+        if isinstance(event.data, UsageRecorded) and (event.data.reverses is not None or event.data.month is not None):
+            cause = events[event.causationid]
+            found.setdefault(event.data.node, set()).add((cause.type, cause.subject))
+    return {node: only for node, (only,) in found.items()}
+
+
+def on_two_nodes(story: Story) -> float:
+    """Attempts of a job run on two nodes, and the month is closed; returns when."""
+    for index, node in enumerate(("n1", "n2")):
+        story.start("j", index, 0)
+        story.run("j", index, 0, node=node)
+        story.end("j", index, 100)
+    at = 40 * 24 * HOUR
+    story.close("2026-03", at)
+    return at
+
+
+@pytest.mark.parametrize("recovers", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_reversal_names_the_fact_about_its_own_node(known: bool, recovers: bool) -> None:
+    story = Story()
+    story.prices({"prices": BY_TYPE})
+    if known:
+        for node in ("n1", "n2"):
+            story.say("cluster", NodeObserved(node, type="medium"), node, -1000)
+    at = on_two_nodes(story)
+    for place, (node, kind) in enumerate((("n1", "large"), ("n2", "small"))):
+        story.say("cluster", NodeObserved(node, type=kind), node, -10 if known else at, recorded=at + place)
+    if recovers:
+        story.shard = opened(story.log, every=1)
+        story.say("cluster", NodeObserved("clock"), "clock", at + 2)
+        story.shard = opened(story.log)
+    story.wait(at + 500)
+    observed = NodeObserved.TYPE
+    assert reversed_by(story) == {"n1": (observed, "n1"), "n2": (observed, "n2")}
+
+
+@pytest.mark.parametrize("first", ["book", "fact"])
+def test_a_reversal_for_a_price_book_names_no_fact_about_another_node(first: str) -> None:
+    story = Story()
+    at = on_two_nodes(story)
+    for place in (0, 1):
+        if (place == 0) == (first == "book"):
+            story.prices({"prices": PRICES}, at=at + place)
+        else:
+            story.say("cluster", NodeObserved("n2", type="small"), "n2", at + place)
+    story.wait(at + 500)
+    assert reversed_by(story) == {"n1": (ObjectApplied.TYPE, "prices"), "n2": (NodeObserved.TYPE, "n2")}
+
+
+def test_what_a_price_book_adds_names_the_book_and_no_fact_about_a_node() -> None:
+    """Nothing was recorded of the time that the attempt waited: only the pending review tells the cause."""
+    story = Story()
+    story.start("j", 0, 0)
+    story.run("j", 0, 50)
+    story.end("j", 0, 100)
+    before = len(written(story.log))
+    story.prices({"prices": PRICES, "bill_queued": True}, at=200)
+    book = last(story, "cluster")
+    story.say("cluster", NodeObserved("n1"), "n1", 201)
+    story.wait(600)
+    assert causes(story, before) == {book}

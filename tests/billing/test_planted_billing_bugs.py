@@ -130,7 +130,7 @@ MONEY = {
     "months are those of UTC": (runs, "month_of", utc_month),
     "a run begins with its attempt": (runs, "segments", from_the_beginning),
     "the node at the end counts": (runs, "node_at", lambda facts, _moment: facts[-1]),
-    "what holds today held always": (runs, "_place", lambda timeline, _moment: len(timeline) - 1),
+    "what holds today held always": (runs, "place_in", lambda timeline, _moment: len(timeline) - 1),
     "prices are not looked up again": (absorb, "applied", lambda *_: None),
 }
 
