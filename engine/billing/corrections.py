@@ -78,7 +78,8 @@ def _kept(run: Run, wanted: Run, is_closed: IsClosed) -> Micros:
     ):
         return run.start
     if run.end == wanted.end:
-        if run.ended is None or run.inferred_end == wanted.inferred_end:  # another event of the same moment changes nothing
+        # Another event of the same moment changes nothing; nor does an end become inferred: earlier builds did not say that one is.
+        if run.ended is None or run.inferred_end <= wanted.inferred_end:
             return run.end
         return max(floor_hour(run.end - 1), run.start)
     if run.end < wanted.end and run.end % HOUR == 0:

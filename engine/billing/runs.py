@@ -67,8 +67,9 @@ def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micro
             break
         last = min(max(point.time, last), max(stop, last))
         if open_ is not None and open_[1] < min(last, stop):
-            ended = point.id if end is None or point.time <= stop else end.id
-            yield Segment(*open_[:2], min(last, stop), open_[2], ended, open_[3], point.inferred)
+            told = point if end is None or point.time <= stop else end
+            # An inferred phase behind a known end makes it inferred too: earlier builds recorded it so, and that stays valid.
+            yield Segment(*open_[:2], min(last, stop), open_[2], told.id, open_[3], told.inferred or point.inferred)
         open_ = (kind, last, point.id, point.inferred)
     if open_ is not None and open_[1] < stop:
         ident, inferred = (None, False) if end is None else (end.id, end.inferred)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from bill_story import NOON, PRICES, Story
 from job_programs import SECOND
 from standing import written
 
-from engine.events.attempts import AttemptTerminating
+from engine.billing import runs
+from engine.billing.runs import Segment, segments
+from engine.events.attempts import AttemptBound, AttemptRunning, AttemptTerminating
 from engine.events.billing import UsageRecorded
 from engine.history.billing import check_billing
 
@@ -52,4 +57,55 @@ def test_a_source_of_higher_rank_that_says_the_same_end_corrects_nothing(story: 
     story.late("j", 0, 100, recorded=41 * DAY, rank="node", ended=NOON + 100 * SECOND)
     story.wait(42 * DAY)
     assert [type(event.data) for event in written(story.log)] == [UsageRecorded]
+    assert list(check_billing(story.log)) == []
+
+
+def test_an_inferred_end_before_the_request_of_the_deletion_is_shown_as_inferred(story: Story) -> None:
+    story.say("job-events", AttemptTerminating("main", 0, 1), "j", 100)
+    story.end("j", 0, 50, recorded=110, rank="inferred", inferred=True)
+    (record,) = story.records()
+    assert (record.quantity, record.inferred) == (50, True)
+    story.late("j", 0, 50, recorded=200, rank="node", ended=NOON + 50 * SECOND)
+    (record,) = story.records()
+    assert (record.quantity, record.inferred, record.events[1]) == (50, False, last(story))
+    assert list(check_billing(story.log)) == []
+
+
+@pytest.mark.parametrize("named", ["the request of the deletion", "the end"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_records_of_earlier_builds_that_did_not_say_that_an_end_is_inferred_stay_valid(
+    story: Story, closed: bool, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First they named the request of the deletion, with its own certainty, then the end, but with the certainty of the request."""
+    story.say("job-events", AttemptTerminating("main", 0, 1), "j", 100)
+    requested = last(story)
+
+    def earlier(*given: Any) -> Iterator[Segment]:
+        for segment in segments(*given):
+            ended = requested if named.startswith("the request") and segment.kind == "running" else segment.ended
+            yield segment._replace(ended=ended, inferred_end=False)
+
+    with monkeypatch.context() as build:
+        build.setattr(runs, "segments", earlier)
+        story.end("j", 0, 50, recorded=110, rank="inferred", inferred=True)
+    if closed:
+        story.close("2026-03", 40 * DAY)
+    story.prices({"prices": PRICES}, {"prices": PRICES, "from": NOON + 99 * DAY * SECOND}, at=41 * DAY)
+    story.wait(42 * DAY)
+    (record,) = story.records()
+    assert (record.quantity, record.inferred) == (50, False)
+    assert list(check_billing(story.log)) == []
+
+
+def test_an_end_before_an_inferred_beginning_of_the_next_phase_counts_as_inferred() -> None:
+    """docs/billing.md: it is known, but records of earlier builds stay valid."""
+    story = Story()
+    story.prices({"prices": PRICES, "billable_from": "bound"})
+    story.start("j", 0, 0)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 0)
+    story.say("job-events", AttemptRunning("main", 0, 1, inferred=True), "j", 100)
+    story.end("j", 0, 110, rank="watcher")
+    story.late("j", 0, 50, recorded=200, rank="node", ended=NOON + 50 * SECOND)
+    (record,) = story.records()
+    assert (record.quantity, record.inferred, record.events[1]) == (50, True, last(story))
     assert list(check_billing(story.log)) == []
