@@ -29,7 +29,7 @@ from engine.history.billing import Finding, Unfinished, check_billing, quote, re
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, events_behind, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
-from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
 from engine.history.facts import OTHER
 from engine.history.reading import cluster_facts
 from engine.log.port import SearchableLog
@@ -117,6 +117,7 @@ class Bills:
             ValueError: the id is empty.
             NotFoundError: none has this id.
             AmbiguousError: several ids begin so.
+            LostOriginalError: it takes back what is no record, as earlier builds could write it.
         """
         if not record:
             raise ValueError("the id of a record is empty; `lahar billing records` shows them")
@@ -133,7 +134,9 @@ class Bills:
         one, run = found[0]
         original = None
         if (taken := one.reverses) is not None:
-            original = self.ask(lambda usage: next(run for _, run in _runs_called(usage, taken, one.job)))
+            original = self.ask(lambda usage: next((run for _, run in _runs_called(usage, taken, one.job)), None))
+            if original is None:
+                raise LostOriginalError(one.id, taken)
         return explain_record(self._source, one, run, original, self._rules(run.data))
 
     def _adjustments(self) -> Iterator[Invoice]:

@@ -47,6 +47,7 @@ def evolve(state: State, event: Event[Data]) -> None:
     if (left := voided(attempt.recorded, data)) is not None:
         attempt.recorded = left
     elif isinstance(data, UsageRecorded):
+        attempt.uid = data.uid  # the ids of records contain it; a replay that absorbs facts first may have another one
         if not _extend(attempt, data):
             _record(attempt, data)
             note_use(state, known.job, attempt)

@@ -136,6 +136,7 @@ class Attempt(Struct, array_like=True, gc=False):
     ordinal: int
     """Among the job's attempts, in the order in which they started."""
     uid: str | None
+    """uid of its records; before the first of them that of its pod, `None` until the pod is seen."""
     created: Point
     sizes: list[tuple[Micros, str, Size]]
     """Sizes with the time from which each holds and the event that reports it; the first has no event of its own."""

@@ -78,7 +78,7 @@ class Usage(Data):
     attempt: int
     """Number of the attempt within its replica, from 1."""
     uid: str
-    """uid of the pod; for an attempt without a pod `JOB/TASK/INDEX/ATTEMPT`."""
+    """uid of the pod; `JOB/TASK/INDEX/ATTEMPT` in all events of an attempt whose pod was unknown at its first record."""
 
 
 @event("lahar.usage.recorded.v1", topic="billing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from engine.billing.absorb import absorb
@@ -13,7 +14,7 @@ from engine.billing.corrections import difference, part
 from engine.billing.evolve import evolve, run_of
 from engine.billing.nodes import review_due
 from engine.billing.persist import known_of
-from engine.billing.records import clipped
+from engine.billing.records import clipped, records_of
 from engine.billing.runs import runs_of
 from engine.billing.stage import STAGE, BillingStage
 from engine.billing.state import Attempt, Known, Run, State
@@ -87,16 +88,18 @@ def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
 
 def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinished]:
     shard = ShardId(STAGE, number)
-    state, found = _STAGE.initial(), list[Finding]()
+    state, found, lost = _STAGE.initial(), list[Finding](), dict[str, Finding]()
     taken = TakenInputs(log, _STAGE, number, lambda event: found.extend(_applied(state, event, _STAGE.absorb)))
     for record in _written(log, shard):
         event = decode(record.message, bounded=False)
         taken.up_to(record.basis)
         found += _check_event(state, event)
+        lost |= _originals(event)
         found += _applied(state, event, _STAGE.evolve)
         state.touched.clear()
         yield from found
         found.clear()
+    yield from _lost(log, shard, lost)
     reviews = set[Micros]()
     for ident in sorted(state.ids()):
         if (known := known_of(state, ident)) is not None and (differences := list(_check_job(state, known))):
@@ -106,6 +109,34 @@ def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinish
                 reviews.add(due)
     if reviews or not taken.are_all:
         yield Unfinished(str(shard), not taken.are_all, max(reviews, default=None))
+
+
+def _originals(event: Event[Any]) -> dict[str, Finding]:
+    """Return the ids of the records that a reversal takes back, each with the finding if there is no such record.
+
+    The first slice stands for all: the ids of the others differ from it in the beginning only.
+    """
+    data = event.data
+    if not isinstance(data, UsageRecorded) or data.reverses is None:
+        return {}
+    first = (record.reverses for record in takewhile(lambda record: record.start == data.start, records_of(event)))
+    place, invoice = f"{data.task}[{data.index}] attempt {data.attempt}", data.reverses.period
+    return {
+        ident: Finding(event.subject, place, f"{event.id} takes back {ident} of the invoice of {invoice}, which is no record")
+        for ident in first
+        if ident is not None
+    }
+
+
+def _lost(log: SearchableLog, shard: ShardId, originals: dict[str, Finding]) -> Iterable[Finding]:
+    """Return the findings of `_originals` about records that a shard has not written; reads its events again if there are any."""
+    jobs = {finding.job for finding in originals.values()}
+    for record in _written(log, shard) if jobs else ():
+        event: Event[Any] = decode(record.message, bounded=False)
+        if event.subject in jobs and isinstance(event.data, UsageRecorded):
+            for one in records_of(event):
+                originals.pop(one.id, None)
+    return originals.values()
 
 
 def _written(log: SearchableLog, shard: ShardId) -> Iterator[Record]:

@@ -3,6 +3,7 @@
 HistoryError
 ├── NotFoundError           no such job or event in the log
 │   └── UnopenedError           the job exists but no event has opened it
+├── LostOriginalError       a reversal takes back a record that does not exist
 ├── AmbiguousError          several jobs or events match
 ├── TransferError           a file cannot be exported or imported
 └── TokenError              a subscription cannot resume from a token
@@ -20,6 +21,7 @@ __all__ = [
     "ExpiredTokenError",
     "ForeignTokenError",
     "HistoryError",
+    "LostOriginalError",
     "MalformedTokenError",
     "NotFoundError",
     "TokenError",
@@ -58,6 +60,15 @@ class UnopenedError(NotFoundError):
     def __init__(self, given: str) -> None:
         HistoryError.__init__(self, f"the job {given!r} is not opened yet; `lahar why {given}` shows what it waits for")
         self.given = given
+
+
+class LostOriginalError(HistoryError):
+    """Raised when a reversal cannot be explained: no record has the id that it takes back."""
+
+    def __init__(self, reversal: str, original: str) -> None:
+        super().__init__(
+            f"record {reversal} takes back {original}, which is no record; `lahar billing verify` lists all such reversals"
+        )
 
 
 class AmbiguousError(HistoryError):

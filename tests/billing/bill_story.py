@@ -21,7 +21,7 @@ from engine.events.times import parse_time
 from engine.log.memory import MemoryLog
 from statemachines.spec import JobSpec, Requests
 
-__all__ = ["NOON", "PRICES", "Story"]
+__all__ = ["NOON", "ONE_GPU", "PRICES", "Story"]
 
 NOON: Final = parse_time("2026-03-02T12:00:00Z")
 PRICES: Final = {"gpu_seconds": {"*": "0.1"}}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.billing.invoice import invoice_id
+from engine.billing.turn import Turn
 from engine.events.times import parse_time
 
 BOOK = """\
@@ -244,6 +245,20 @@ def test_an_excess_that_rounds_down_is_below_zero(lahar, folder):
     told = lahar("billing", "explain", excess["id"]).out
     assert "4260 s (increments of 60 s, rounded half to even, at least 300 s): 4260 s - 4271 s = -11 s" in told
     assert "-11 s x 1 = -11 GPU-Seconds" in told
+
+
+def test_a_reversal_of_what_is_no_record_is_said_in_a_line(billed, monkeypatch):
+    """As earlier builds wrote it, which took another uid for it."""
+    billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    monkeypatch.setattr(Turn, "_key", lambda _, attempt: (attempt.task, attempt.index, attempt.number, "another"))
+    sooner = LONG.replace("2023-05-25T13:10:11Z", "2023-05-25T13:05:00Z").replace('"1"', '"2"')
+    billed("ingest", "--recorded", given=f"{sooner}\n")
+    reversals = [one for one in exported(billed) if one["record"] == "reversal"]
+    for one in reversals:
+        told = f"lahar: record {one['id']} takes back {one['reverses']}, which is no record; "
+        assert billed("billing", "explain", one["id"], code=2).err.startswith(told)
+    found = billed("billing", "verify", code=1).out
+    assert all(one["reverses"] in found for one in reversals if one["start"] == reversals[0]["start"])
 
 
 def test_an_adjustment_says_what_was_rounded(billed):
