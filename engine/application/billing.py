@@ -30,7 +30,6 @@ from engine.history.billing_explanation import AdjustmentExplanation, RecordExpl
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
-from engine.history.facts import OTHER
 from engine.history.reading import cluster_facts
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
@@ -156,16 +155,21 @@ class Bills:
         reviews = map(decode, (record.message for record in self._source.scan(("billing",), {UsageReviewed.TYPE})))
         return {event.subject for event in reviews if isinstance(event.data, UsageReviewed) and event.data.forgotten}
 
-    def quote(self, until: datetime | Micros, *, tenant: str | None = None, other: bool = False) -> list[Bill]:
+    def quote(
+        self, until: datetime | Micros, *, tenant: str | None = None, other: bool = False
+    ) -> tuple[list[Bill], list[Finding]]:
         """Return what open attempts add to the invoices from their last hour mark up to a moment, by month and tenant.
+
+        With it a finding for each attempt that cannot be charged up to then; its use is missing in what is returned.
 
         Args:
             until: the moment.
             tenant: as in `records`.
             other: as in `records`.
         """
-        runs = quote(self._source, to_micros(until) if isinstance(until, datetime) else until)
-        return quotes(run for run in runs if tenant in (None, run.data.tenant) and (other or run.data.job_kind != OTHER))
+        moment = to_micros(until) if isinstance(until, datetime) else until
+        runs, uncharged = quote(self._source, moment, tenant=tenant, other=other)
+        return quotes(runs), uncharged
 
     def recorded_at(self, month: Month) -> Micros | None:
         """Return when open attempts are recorded whose use in a month is not recorded yet; see `engine.history.billing`."""

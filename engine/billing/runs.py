@@ -138,8 +138,9 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
     """
     begin, last = attempt.created.time, until if attempt.end is None else attempt.end.time
     if last - begin > LONGEST:
-        told = "now" if attempt.end is None else format_time(last)  # an open attempt has one message, not one an hour
-        raise ValueError(f"it lasts from {format_time(begin)} to {told}; more than ten years are not charged")
+        # An open attempt has one message, not one an hour.
+        told = "has not ended yet" if attempt.end is None else f"ended at {format_time(last)}"
+        raise ValueError(f"it began at {format_time(begin)} and {told}; more than ten years are not charged")
     node_type, gpu_model = kind_of_node(attempt, nodes)
     worth, ran = worth_of(attempt.end), attempt.running is not None
     zone, sizes, terms = book.time_zone, attempt.sizes, job.since

@@ -15,7 +15,7 @@ from engine.application.billing import Bills, close_period
 from engine.application.questions import Questions
 from engine.billing.exports.formats import FORMATS
 from engine.billing.exports.json_lines import write_records
-from engine.billing.invoice import rounded
+from engine.billing.invoice import Bill, rounded
 from engine.billing.records import UNITS, Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
@@ -150,15 +150,19 @@ def invoice(
     for one in found:
         if tenant is not None:
             show_lines(output, one)
-        for (meter, node, model), taken in sorted(one.unpriced.items()):
-            if taken > 0:  # below zero: reversals of what a closed month has
-                kind = model or node or "unknown"
-                output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
+        _warn_unpriced(output, one)
         if many := len(one.unpriced_jobs & lost):
             told = f"billing has forgotten {plural(many, 'job')} without a price, because it kept too many"
             output.warn(
                 f"{one.period} {one.tenant}: {told}; to price them, apply the book to a new log and import their history there"
             )
+
+
+def _warn_unpriced(output: Output, one: Bill) -> None:
+    for (meter, node, model), taken in sorted(one.unpriced.items()):
+        if taken > 0:  # below zero: reversals of what a closed month has
+            kind = model or node or "unknown"
+            output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
 
 
 @billing.command("budgets", examples=["lahar billing budgets", "lahar billing budgets --period 2026-10 --tenant research"])
@@ -264,12 +268,16 @@ def quote_command(
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
-        found = bills.quote(moment(until), tenant=tenant, other=other)
+        found, uncharged = bills.quote(moment(until), tenant=tenant, other=other)
+    for attempt in uncharged:
+        output.warn(f"{attempt.sentence()}; give an earlier --until, or report its end (`lahar ingest`)")
     if output.as_json:
         for one in found:
             output.record(one.document())
         return
     show_sums(output, [(one, "quoted") for one in found])
+    for one in found:
+        _warn_unpriced(output, one)
 
 
 @billing.command("close", examples=["lahar billing close 2026-10"])

@@ -25,6 +25,7 @@ from engine.events.decimals import plain, total
 from engine.events.inputs import NodeDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
+from engine.history.facts import OTHER
 from engine.history.letters import dead_lettered
 from engine.history.taken_inputs import TakenInputs
 from engine.log.port import Partition, Record, Searchable, SearchableLog, ShardId
@@ -161,22 +162,36 @@ def _review_due(state: State, known: Known) -> Micros | None:
     return review_due(state, known.job, known.attempts)
 
 
-def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
-    """Yield the usage of open attempts from their last mark up to a moment, as the stage would record it.
+def quote(
+    log: Searchable, until: Micros, *, tenant: str | None = None, other: bool = True
+) -> tuple[list[Event[UsageRecorded]], list[Finding]]:
+    """Return the usage of open attempts from their last mark up to a moment, as the stage would record it.
 
     What a pending review will correct before the mark is left out: it is recorded already, and is not used again.
 
     Args:
         log: folded from its beginning.
         until: the moment (microseconds).
+        tenant: only this tenant's.
+        other: include jobs of kind `Other` (services, single pods).
+
+    Returns:
+        The usage, and a finding for each attempt that cannot be charged up to then, whose usage is missing.
 
     Raises:
         LogError: the log cannot be read to its end.
     """
-    for attempt, event in _unrecorded(log, until):
-        data = event.data
-        if isinstance(data, UsageRecorded) and data.end > attempt.marked:
-            yield replace(event, data=clipped(data, max(data.start, attempt.marked), data.end))
+    runs, uncharged = list[Event[UsageRecorded]](), list[Finding]()
+    for known, attempt, event in _unrecorded(log, until):
+        data, terms = event.data, known.job.terms[known.job.since[-1][2]]
+        whose, kind = (data.tenant, data.job_kind) if isinstance(data, UsageRecorded) else (terms.tenant, terms.kind)
+        if tenant not in (None, whose) or (kind == OTHER and not other):
+            continue
+        if isinstance(data, UsageFailed):
+            uncharged.append(_uncharged(known, attempt, data.error))
+        elif isinstance(data, UsageRecorded) and data.end > attempt.marked:
+            runs.append(replace(event, data=clipped(data, max(data.start, attempt.marked), data.end)))
+    return runs, uncharged
 
 
 def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
@@ -193,14 +208,14 @@ def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
     found = _unrecorded(log, end)
     marks = (
         attempt.due
-        for attempt, event in found
+        for _, attempt, event in found
         if isinstance(event.data, UsageRecorded) and event.data.end > max(begin, attempt.marked)
     )
     return max((mark for mark in marks if mark is not None), default=None)
 
 
-def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Attempt, Event[Any]]]:
-    """Yield the events that would record the use of open attempts up to a moment."""
+def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Known, Attempt, Event[Any]]]:
+    """Yield the events that would record the use of open attempts up to a moment, or say why they cannot be charged."""
     state = _facts(log, NodeDeleted)
     for event in _events(log, "billing"):
         evolve(state, event)
@@ -210,7 +225,9 @@ def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Attempt, Event
         turn = Turn(state, known, until)
         for attempt in known.attempts:
             if attempt.end is None:
-                yield from ((attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
+                if attempt.fault is not None:
+                    attempt.fault = ""  # it is named again, although the log names it
+                yield from ((known, attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
 
 
 def _facts(log: Searchable, *without: type[Data]) -> State:
@@ -286,17 +303,25 @@ def _check_job(state: State, known: Known) -> Iterator[Finding]:
 
 def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Finding]:
     node = None if attempt.node is None else state.nodes.get((known.job.cluster, attempt.node))
-    place = f"{attempt.task}[{attempt.index}] attempt {attempt.number}"
     try:
         wanted = runs_of(known.job, attempt, () if node is None else node.facts, state.book, attempt.marked)
     except ValueError as error:
-        yield Finding(known.job.id, place, f"cannot be charged: {error}")
+        yield _uncharged(known, attempt, str(error))
         return
+    place = _place(attempt)
     void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
     for run in void:
         yield Finding(known.job.id, place, f"recorded, but not in the job events: {_stretch(run)}")
     for run in missing:
         yield Finding(known.job.id, place, f"in the job events, but not recorded: {_stretch(run)}")
+
+
+def _uncharged(known: Known, attempt: Attempt, error: str) -> Finding:
+    return Finding(known.job.id, _place(attempt), f"cannot be charged: {error.removeprefix('ValueError: ')}")
+
+
+def _place(attempt: Attempt) -> str:
+    return f"{attempt.task}[{attempt.index}] attempt {attempt.number}"
 
 
 def _stretch(run: Run) -> str:

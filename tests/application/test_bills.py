@@ -116,7 +116,7 @@ def test_a_program_asks_for_bills_and_closes_a_month(tmp_path: Path) -> None:
         (invoice,) = log.bills.invoices(tenant="default")
         assert (invoice.period, invoice.rounded, invoice.currency) == ("2023-05", Decimal("13.20"), "EUR")
         assert list(log.bills.verify()) == []
-        assert log.bills.quote(datetime.now(UTC)) == []
+        assert log.bills.quote(datetime.now(UTC)) == ([], [])
         assert log.bills.price_book().names.keys() == {"1"}
         bills = log.bills
         for ask in (bills.records, bills.invoices, bills.budgets):

@@ -351,6 +351,26 @@ def test_a_quote_counts_the_jobs_of_the_invoice_and_has_no_id(lahar):
         assert "invoice" not in quoted
 
 
+def test_a_quote_warns_of_what_has_no_price(lahar):
+    """As the invoice does that it adds to."""
+    Path("prices.yaml").write_text(BOOK.replace('cpu_seconds: {"*": "0.00001"}', 'cpu_seconds: {big: "0.00001"}'))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    quoted = lahar("billing", "quote", "--until", "2023-05-25T07:30:00Z").err
+    assert quoted == "warning: 2023-05 default: 1800 vCPU-Seconds on unknown have no price\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--tenant", "default")])
+def test_a_quote_names_what_cannot_be_charged(lahar, options):
+    """Nothing to pay is another answer."""
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    job = lahar("job", "list", "--json").record["id"]
+    err = lahar("billing", "quote", "--until", "2040-01-01T00:00:00Z", *options).err
+    told = "it began at 2023-05-25T07:00:00.000000Z and has not ended yet; more than ten years are not charged"
+    assert f"{job} main[0] attempt 1: cannot be charged: {told}; give an earlier --until, or report its end (`lahar ingest`)" in err
+    assert lahar("billing", "quote", "--until", "2040-01-01T00:00:00Z", "--tenant", "other").err == ""
+
+
 BAD = [
     ('"0.0005"', "0.0005", "spec.versions[0].prices.gpu_seconds.*: 0.0005 is a binary number"),
     ('"0.0005"', '"-1"', "spec.versions[0].prices.gpu_seconds.*: -1 must not be below zero"),
