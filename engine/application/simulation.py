@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -44,8 +43,8 @@ from engine.simulation.workload import PlannedJob, Workload
 __all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
 _IN_MEMORY: Final = "memory:"
-_TOGETHER: Final = 100
-"""Simulated moments that count as a commit of the collector's: in each only a few inputs are taken."""
+_COLLECTED: Final = 1_000
+"""Simulated moments between two collections of garbage: in each only a few inputs are taken."""
 _NEVER: Final = 1 << 60
 """Inputs after which a log that ends with the process has a snapshot."""
 
@@ -154,13 +153,10 @@ def simulate(
         log = stack.enter_context(closing(open_log(settings.log, clock=agenda.clock)))
         if any(log.end(Partition(topic, number)) for topic in INPUT_TOPICS for number in range(log.partitions(topic))):
             raise SimulationError(f"{settings.log}: the log is not empty; a simulation begins a new one")
-        collector = stack.enter_context(freeze_live_objects())
-
-        moments = count()
+        collector = stack.enter_context(freeze_live_objects(_COLLECTED))
 
         def after(over: int) -> None:
-            if not next(moments) % _TOGETHER:
-                collector.tick()
+            collector.tick()
             on_progress(over)
 
         return simulate_on(log, stages, scenario, agenda, snapshots=keep, on_progress=after)

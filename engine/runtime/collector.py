@@ -23,7 +23,9 @@ _EVERY: Final = 10
 class Collector:
     """Collects between commits instead of at arbitrary times. One serves all threads of a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = _EVERY) -> None:
+        """Collect at each so many calls of `tick`."""
+        self._every = every
         self._ticks = 0
         self._lock = threading.Lock()
 
@@ -34,7 +36,7 @@ class Collector:
             return
         try:
             self._ticks += 1
-            if self._ticks >= _EVERY:
+            if self._ticks >= self._every:
                 self._ticks = 0
                 gc.collect(1)
                 gc.freeze()
@@ -53,9 +55,10 @@ class Collector:
 
 
 @contextmanager
-def freeze_live_objects() -> Iterator[Collector]:
+def freeze_live_objects(every: int = _EVERY) -> Iterator[Collector]:
     """Take over the collector for a `with` block, and freeze all objects that are alive at its beginning.
 
+    `every`: calls of `tick` between two collections.
     The collector belongs to the process: one thread enters the block, and it outlasts the other threads.
     """
     enabled = gc.isenabled()
@@ -64,7 +67,7 @@ def freeze_live_objects() -> Iterator[Collector]:
     gc.collect(1)
     gc.freeze()
     try:
-        yield Collector()
+        yield Collector(every)
     finally:
         gc.unfreeze()
         if enabled:

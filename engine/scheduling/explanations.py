@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from math import ceil
+from operator import attrgetter
 from typing import Final
 
 from engine.events.scheduling import JobExplained
@@ -78,24 +80,17 @@ def due_at(said: JobExplained, place: int, head: Head) -> Micros | None:
 
 def same_but_figures(said: JobExplained, before: JobExplained) -> bool:
     """Return whether two reasons differ in nothing but figures and place."""
-    return (
-        alike(said.reason, before.reason)
-        and said.action == before.action
-        and said.plugin == before.plugin
-        and said.about == before.about
-        and said.nodes.keys() == before.nodes.keys()
-        and said.message == before.message
-        and said.queue == before.queue
-    )
+    return said.queue == before.queue and _same_words(_told(said), said.nodes, _told(before), before.nodes)
 
 
 def told_alike(one: Reason, other: Reason) -> bool:
     """Return whether two reasons of jobs in one queue are the same but for figures, as they are told."""
-    return one is other or (
-        alike(one.code, other.code)
-        and one.action == other.action
-        and one.plugin == other.plugin
-        and one.subject == other.subject
-        and one.nodes.keys() == other.nodes.keys()
-        and one.message == other.message
-    )
+    return one is other or _same_words(_found(one), one.nodes, _found(other), other.nodes)
+
+
+_told: Final = attrgetter("reason", "action", "plugin", "about", "message")
+_found: Final = attrgetter("code", "action", "plugin", "subject", "message")
+
+
+def _same_words(one: tuple[str, ...], nodes: Mapping[str, int], other: tuple[str, ...], of_other: Mapping[str, int]) -> bool:
+    return alike(one[0], other[0]) and one[1:] == other[1:] and nodes.keys() == of_other.keys()

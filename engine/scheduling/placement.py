@@ -74,8 +74,7 @@ class Placement:
     def candidates(self, task: Task) -> Candidates:
         """Return the candidates of a task's class, up to date but for what depends on other pods."""
         found = self._judged(task)
-        if found.clock != self._table.clock:
-            self._look(found, task.pod_class)
+        self._look(found, task.pod_class)
         return found
 
     def _judged(self, task: Task) -> Candidates:
@@ -107,6 +106,8 @@ class Placement:
     def _look(self, found: Candidates, pod_class: PodClass) -> None:
         """Score the nodes that changed since the class last looked."""
         table = self._table
+        if found.clock == table.clock:
+            return
         if found.clock < 0:
             self._score(found, pod_class, slice(0, len(table.nodes)))
         else:
@@ -137,9 +138,10 @@ class Placement:
 
         Volcano: nodes with room now go before those that only will have it; ties go to the first by name.
         """
-        if self._is_full(self._judged(task), task.pod_class):
+        found = self._judged(task)
+        if self._is_full(found, task.pod_class):
             return None
-        found = self.candidates(task)
+        self._look(found, task.pod_class)
         now, later = found.now, found.later
         extra = self._extra(task, now, later)
         if extra is not None:

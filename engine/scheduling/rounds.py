@@ -18,11 +18,11 @@ from engine.events.decisions import (
     DecidedEvicted,
     DecidedPipelined,
     DecidedUnschedulable,
-    EvictionReason,
     Placement,
 )
 from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
+from engine.scheduling.actions import EVICTED_BY
 from engine.scheduling.errors import PluginError
 from engine.scheduling.explanations import NAMES, alike
 from engine.scheduling.job_records import Slot
@@ -36,7 +36,6 @@ from engine.scheduling.upkeep import place, stand
 
 __all__ = ["given_up", "run_round", "timed_out"]
 
-_EVICTED_BY: Final[dict[str, EvictionReason]] = {"preempt": "Preempted", "reclaim": "Reclaimed", "shuffle": "Shuffled"}
 _AT_ONCE: Final = 250
 """Attempts that one decision may evict."""
 _FAILED: Final = 100
@@ -237,7 +236,7 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
     for victims in _together(outcome):
         task, action = victims[0]
         keys = [AttemptKey(*_slot(victim)) for victim, _ in victims]
-        seen, reason, preemptor = jobs[task.job.key].head.seen, _EVICTED_BY[action], outcome.preemptors.get(task.key, "")
+        seen, reason, preemptor = jobs[task.job.key].head.seen, EVICTED_BY[action], outcome.preemptors.get(task.key, "")
         for at in range(0, len(keys), _AT_ONCE):
             yield task.job.key, DecidedEvicted(seen, reason, keys[at : at + _AT_ONCE], preemptor)
     for ident, placements in sorted(_by_job(outcome.pipelined).items()):

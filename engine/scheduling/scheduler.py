@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
-from engine.scheduling.actions import ACTIONS, EVICTING
+from engine.scheduling.actions import ACTIONS, EVICTED_BY
 from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
@@ -54,7 +54,7 @@ class Scheduler:
         self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
         self._participants = Participants.of(self._tiers)
         names = {option.name for tier in configuration.tiers for option in tier}
-        self.minds_what_runs = not EVICTING.isdisjoint(configuration.actions) or not names.isdisjoint(more or {})
+        self.minds_what_runs = not EVICTED_BY.keys().isdisjoint(configuration.actions) or not names.isdisjoint(more or {})
         """Whether a round may find something else because a pod that has its place runs: who is given notice or evicted depends on
         it, and a plugin of a third party may look at it."""
         self._cluster = cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from engine.events.decisions import EvictionReason
 from engine.scheduling.actions.allocate import allocate
 from engine.scheduling.actions.backfill import backfill
 from engine.scheduling.actions.enqueue import enqueue
@@ -14,7 +15,7 @@ from engine.scheduling.actions.shuffle import shuffle
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 
-__all__ = ["ACTIONS", "EVICTING"]
+__all__ = ["ACTIONS", "EVICTED_BY"]
 
 ACTIONS: Final[Mapping[str, Callable[[Session, Placement], None]]] = {
     "enqueue": enqueue,
@@ -26,5 +27,5 @@ ACTIONS: Final[Mapping[str, Callable[[Session, Placement], None]]] = {
 }
 """Name in the configuration → the action."""
 
-EVICTING: Final = frozenset({"preempt", "reclaim", "shuffle"})
-"""Those that send pods away."""
+EVICTED_BY: Final[Mapping[str, EvictionReason]] = {"preempt": "Preempted", "reclaim": "Reclaimed", "shuffle": "Shuffled"}
+"""Those that send pods away → the reason that these are told."""

@@ -43,7 +43,7 @@ class Gang(Plugin):
 
     def sub_group_ready(self, job: Job) -> bool:
         """Return whether enough sub-groups are complete."""
-        return job.sub_groups is None or job.sub_groups.enough()
+        return _has_sub_groups(job)
 
     def job_pipelined(self, job: Job) -> Vote:
         """Permit a job to keep its promised places if with them it would be ready."""
@@ -97,7 +97,11 @@ def is_ready(job: Job) -> bool:
 
 def is_whole(job: Job) -> bool:
     """Return whether enough of a job's tasks have a place, in its sub-groups too: one that is not, and runs in part, is Unknown."""
-    return is_ready(job) and (job.sub_groups is None or job.sub_groups.enough())
+    return is_ready(job) and _has_sub_groups(job)
+
+
+def _has_sub_groups(job: Job) -> bool:
+    return job.sub_groups is None or job.sub_groups.enough()
 
 
 def _promised(job: Job) -> dict[str, int]:
