@@ -27,6 +27,7 @@ from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
 from engine.history.facts import OTHER
 from engine.history.letters import dead_lettered
+from engine.history.phrases import attempt_of
 from engine.history.taken_inputs import TakenInputs
 from engine.log.port import Partition, Record, Searchable, SearchableLog, ShardId
 from engine.processor.partitions import shard_count
@@ -121,7 +122,7 @@ def _originals(event: Event[Any]) -> dict[str, Finding]:
     if not isinstance(data, UsageRecorded) or data.reverses is None:
         return {}
     first = (record.reverses for record in takewhile(lambda record: record.start == data.start, records_of(event)))
-    place, invoice = f"{data.task}[{data.index}] attempt {data.attempt}", data.reverses.period
+    place, invoice = attempt_of(data), data.reverses.period
     return {
         ident: Finding(event.subject, place, f"{event.id} takes back {ident} of the invoice of {invoice}, which is no record")
         for ident in first
@@ -253,7 +254,7 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
     data = event.data
     if not isinstance(data, Usage):
         return
-    place = f"{data.task}[{data.index}] attempt {data.attempt}"
+    place = attempt_of(data)
     known = known_of(state, event.subject)
     if known is None:
         yield Finding(event.subject, place, f"{event.type} {event.id}: no job event names the job")

@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.events.actions import TimerKind
 from engine.events.attempts import AttemptEvent
+from engine.events.billing import Usage
 
 __all__ = ["attempt_of", "exit_words", "fate", "limit", "quoted"]
 
@@ -55,7 +56,7 @@ def exit_words(reason: str | None, code: int | None) -> str:
     return f" (exit {code})" if code or reason in _OWN_CODE else ""
 
 
-def attempt_of(data: AttemptEvent) -> str:
+def attempt_of(data: AttemptEvent | Usage) -> str:
     """Return an attempt's name: `worker[2] attempt 1`."""
     return f"{data.task}[{data.index}] attempt {data.attempt}"
 
