@@ -12,11 +12,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from engine.events.scheduling import JobExplained
 from engine.events.times import Micros
-from engine.scheduling.explanations import FIRST, due_at, explanation, margin, same_but_figures, told_alike
+from engine.scheduling.explanations import (
+    FIRST,
+    due_at,
+    explanation,
+    figures_due,
+    margin,
+    same_but_figures,
+    same_figures,
+    told_alike,
+)
 from engine.scheduling.job_records import Head
 from engine.scheduling.lines import Kind, Lines, Position
 from engine.scheduling.model.entities import Job
@@ -60,8 +69,8 @@ class _Queue:
     """The same by job; what differs from it is outdated."""
     checked: int = 0
     """Up to how many shifts that was done."""
-    first: list[tuple[Key, Job]] = field(default_factory=list)
-    """The first ones, when all were last looked at."""
+    turns: list[tuple[Micros, Job]] = field(default_factory=list)
+    """The first ones, when all were last looked at, and when each may be told other figures (microseconds): the earliest first."""
     seen: _Seen | None = None
     """What the last round has found, if nobody was told anything: what is equal to it is told nobody before `again`."""
     again: Micros | None = None
@@ -113,11 +122,11 @@ class Explainer:
         queues, self._queues = self._queues, {}
         for name, waiting in sorted(outcome.waiting.items()):
             queue = self._queues[name] = queues.get(name) or _Queue()
-            shifts, seen = self._lines.shifts.get(name), _seen(waiting, outcome)
-            known = shifts is None and _differs_in_figures_only(queue, seen, waiting)
-            if known and seen != queue.seen:
+            seen = _seen(waiting, outcome)
+            change = "other" if name in self._lines.shifts else _change(queue, seen, waiting)
+            if change == "figures":
                 queue.seen, queue.again = seen, self._figures(name, queue, outcome)
-            if not known or (queue.again is not None and queue.again <= now):
+            if change == "other" or (queue.again is not None and queue.again <= now):
                 queue.again = None
                 told = dict(self._in_queue(name, queue, waiting, outcome, now))
                 queue.seen = None if told else seen
@@ -130,14 +139,14 @@ class Explainer:
     def _figures(self, name: str, queue: _Queue, outcome: Outcome) -> Micros | None:
         """Return when the figures of the first jobs are worth a record, where they alone are new (microseconds); `None`: never."""
         said: dict[int, JobExplained] = {}
-        dues = []
-        for place, (_, job) in enumerate(queue.first, 1):
-            member = self._lines.member(job.key)
+        for due, job in queue.turns:
+            member, before = self._lines.member(job.key), self._head(job.key).reason
             reason = outcome.explained[job.key] if member is None else _part(outcome.refused[member[1]], job)
             if id(reason) not in said:
                 said[id(reason)] = explanation(reason, name)
-            dues.append(due_at(said[id(reason)], place, self._head(job.key)))
-        return min((due for due in dues if due is not None), default=None)
+            if before is None or not same_figures(said[id(reason)], before):
+                return due
+        return None
 
     def _in_queue(
         self, name: str, queue: _Queue, waiting: Waiting, outcome: Outcome, now: Micros
@@ -150,7 +159,8 @@ class Explainer:
         queue.own, queue.ranks = own, ranks
         parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
         every = len(waiting)
-        first = queue.first = waiting.first(FIRST)
+        first = waiting.first(FIRST)
+        queue.turns = sorted(((figures_due(self._head(job.key)), job) for _, job in first), key=itemgetter(0))
         chosen = dict(waiting.own) | dict(first)
         for rank, kind in waiting.kinds:
             jobs = _changed(queue, kind, parts[kind], moved=kind in moved)
@@ -223,12 +233,14 @@ def _seen(waiting: Waiting, outcome: Outcome) -> _Seen:
     return _Seen(who, reasons + [reason for found in parts for _, reason in found])
 
 
-def _differs_in_figures_only(queue: _Queue, seen: _Seen, waiting: Waiting) -> bool:
-    """Return whether what was said of a queue still holds but for figures, if at all: of its first jobs they are told."""
+def _change(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
+    """Return whether what was said of a queue still holds, but for figures, if at all: of its first jobs they are told."""
     before = queue.seen
     if before is None or waiting.held or seen.who != before.who or len(queue.told) < len(waiting.kinds):
-        return False
-    return all(map(told_alike, seen.why, before.why))
+        return "other"
+    if seen.why == before.why:
+        return "none"
+    return "figures" if all(map(told_alike, seen.why, before.why)) else "other"
 
 
 def _changed(queue: _Queue, kind: Kind, parts: _Parts, *, moved: bool) -> Iterable[Job]:

@@ -13,7 +13,19 @@ from engine.events.times import SECOND, Micros
 from engine.scheduling.job_records import Head
 from engine.scheduling.reasons import Reason
 
-__all__ = ["FIRST", "NAMES", "alike", "changed", "due_at", "explanation", "margin", "same_but_figures", "told_alike"]
+__all__ = [
+    "FIRST",
+    "NAMES",
+    "alike",
+    "changed",
+    "due_at",
+    "explanation",
+    "figures_due",
+    "margin",
+    "same_but_figures",
+    "same_figures",
+    "told_alike",
+]
 
 NAMES: Final = 50
 """Resources, and words for nodes, that one reason names: a pod may ask for thousands."""
@@ -72,8 +84,16 @@ def due_at(said: JobExplained, place: int, head: Head) -> Micros | None:
     before = head.reason
     if before is None or not same_but_figures(said, before) or margin(place, before.place) == 0:
         return 0
-    if place > FIRST or (said.reason == before.reason and said.missing == before.missing and said.nodes == before.nodes):
-        return None
+    return None if place > FIRST or same_figures(said, before) else figures_due(head)
+
+
+def same_figures(said: JobExplained, before: JobExplained) -> bool:
+    """Return whether two reasons that are the same but for figures have the same figures, too."""
+    return said.reason == before.reason and said.missing == before.missing and said.nodes == before.nodes
+
+
+def figures_due(head: Head) -> Micros:
+    """Return from when on other figures are worth a record of one of the first jobs of a queue (microseconds)."""
     wait = min(max(head.told - head.since, _MINUTE), _LONGEST)
     return -(-(head.told + wait) // _MINUTE) * _MINUTE
 
@@ -93,4 +113,4 @@ _found: Final = attrgetter("code", "action", "plugin", "subject", "message")
 
 
 def _same_words(one: tuple[str, ...], nodes: Mapping[str, int], other: tuple[str, ...], of_other: Mapping[str, int]) -> bool:
-    return alike(one[0], other[0]) and one[1:] == other[1:] and nodes.keys() == of_other.keys()
+    return (one == other or (alike(one[0], other[0]) and one[1:] == other[1:])) and nodes.keys() == of_other.keys()
