@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json
 
 __all__ = ["deeper_than", "json_bytes", "longest_key", "more_than"]
 
+_NESTED: Final = (dict, list)
+
 
 def _inner(level: Iterable[object]) -> list[Any]:
-    return [below for one in level if isinstance(one, dict | list) for below in (one.values() if isinstance(one, dict) else one)]
+    return [below for one in level if isinstance(one, _NESTED) for below in (one.values() if isinstance(one, dict) else one)]
 
 
 def deeper_than(levels: int, value: object) -> bool:
     """Return whether lists and mappings are nested in more levels than that."""
     level = [value]
     for _ in range(levels):
-        level = [one for one in _inner(level) if isinstance(one, dict | list)]
+        level = [one for one in _inner(level) if isinstance(one, _NESTED)]
         if not level:
             return False
-    return bool(level) and any(isinstance(one, dict | list) for one in level)
+    return bool(level) and any(isinstance(one, _NESTED) for one in level)
 
 
 def more_than(values: int, value: object) -> bool:

@@ -7,7 +7,7 @@ absent, and unknown fields are kept apart for a warning.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -41,6 +41,7 @@ class Shape(BaseModel):
 
 
 S = TypeVar("S", bound=Shape)
+_DEEP: Final = (Shape, list, dict)
 
 
 class Metadata(Shape):
@@ -89,7 +90,9 @@ def unknown_fields(shape: Shape, path: str = "") -> Iterator[str]:
         if name not in shape.PASSED:
             yield child(path, name)
     for name, field in type(shape).model_fields.items():
-        yield from _unknown_within(getattr(shape, name), child(path, field.alias or name))
+        value = getattr(shape, name)
+        if isinstance(value, _DEEP):  # most fields are absent or have nothing below
+            yield from _unknown_within(value, child(path, field.alias or name))
 
 
 def _unknown_within(value: object, path: str) -> Iterator[str]:
