@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify
 from typing import Final
 
-from msgspec import Raw, Struct, msgpack
+from msgspec import Struct, msgpack
 
 from engine.billing.book import Book
 from engine.billing.state import PAGE, Attempt, Job, Known, Node, Packed, State
@@ -65,17 +65,7 @@ class _Head(Struct, array_like=True, gc=False):
     attempts: list[Attempt]
 
 
-class _RawHead(Struct, array_like=True, gc=False):
-    """The same, not decoded."""
-
-    job: Raw
-    attempts: Raw
-
-
-_OF_TWO: Final = b"\x92"
-"""MessagePack header of a head: an array of two."""
 _read_head: Final = msgpack.Decoder(_Head).decode
-_read_raw_head: Final = msgpack.Decoder(_RawHead).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
@@ -169,7 +159,7 @@ def _head(state: State, ident: str) -> bytes | None:
     packed = state.idle.get(ident)
     if packed is None and (known := state.jobs.get(ident)) is not None:
         packed = _packed(known)
-    return None if packed is None else packed.job + packed.attempts
+    return None if packed is None else packed.begin + packed.rest
 
 
 def _page(state: State, ident: str, page: int) -> bytes | None:
@@ -189,7 +179,10 @@ def _pack(state: State, known: Known) -> None:
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    pages = tuple(_encoded(known.attempts[at : at + PAGE]) for at in range(_FIRST, len(known.attempts), PAGE))
+    pages: tuple[bytes, ...] = ()
+    if len(known.attempts) > _FIRST:
+        # Copies of exact size, as in `Packed.of`.
+        pages = tuple(bytes(memoryview(_write(known.attempts[at : at + PAGE]))) for at in range(_FIRST, len(known.attempts), PAGE))
     state.idle[job.id] = _packed(known, pages)
     del state.jobs[job.id]
 
@@ -197,14 +190,9 @@ def _pack(state: State, known: Known) -> None:
 def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:
     job, ident = known.job, known.job.id
     job.id = ""  # the record's name is the id
-    begin = _OF_TWO + _write(job)
+    head = _write((job, known.attempts[:_FIRST]))
     job.id = ident
-    return Packed(ident, begin, _encoded(known.attempts[:_FIRST]), pages)
-
-
-def _encoded(part: object) -> bytes:
-    """Encode a part of a record. The copy is exact in size; msgspec's own bytes keep a larger block."""
-    return bytes(memoryview(_write(part)))
+    return Packed.of(ident, head, pages)
 
 
 def pack_idle(state: State) -> None:
@@ -242,7 +230,7 @@ def known_of(state: State, ident: str) -> Known | None:
 
 
 def _known(packed: Packed) -> Known:
-    head = _read_head(packed.job + packed.attempts)
+    head = _read_head(packed.begin + packed.rest)
     job, attempts = head.job, head.attempts
     job.id = packed.id  # one string for all references to the job
     for page in packed.pages:
@@ -272,8 +260,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
                 state.book = Book.of(book, rest.book)
     for ident, content in heads.items():
-        head, further = _read_raw_head(content), sorted(pages.get(ident, {}).items())
-        packed = Packed(ident, _OF_TWO + bytes(head.job), bytes(head.attempts), tuple(page for _, page in further))
+        packed = Packed.of(ident, content, tuple(page for _, page in sorted(pages.get(ident, {}).items())))
         state.idle[ident] = packed
         known = _known(packed)
         job = known.job

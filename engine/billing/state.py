@@ -266,11 +266,17 @@ class Packed(Struct, frozen=True, gc=False):
     """A job as encoded records. The head is in two parts, because the allocator reuses blocks of up to 512 bytes."""
 
     id: str
-    job: bytes
+    begin: bytes
     """First part of the head."""
-    attempts: bytes
-    """Second part of the head: the first attempts."""
+    rest: bytes
+    """Second part of the head."""
     pages: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, ident: str, head: bytes, pages: tuple[bytes, ...]) -> Packed:
+        """Pack a job; the parts are copies of exact size, while an encoder's bytes keep a larger block."""
+        middle = len(head) // 2
+        return cls(ident, head[:middle], head[middle:], pages)
 
 
 @dataclass(slots=True)
