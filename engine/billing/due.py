@@ -25,11 +25,6 @@ class _Page:
         begin = bisect_left(self.jobs, job)
         return bisect_left(self.ordinals, ordinal, begin, bisect_right(self.jobs, job, begin))
 
-    def insert(self, place: int, job: str, ordinal: int) -> None:
-        """Add an attempt."""
-        self.jobs.insert(place, job)
-        self.ordinals.insert(place, ordinal)
-
     def split(self, place: int) -> _Page:
         """Move everything from a place on into a new page."""
         rest = _Page(self.jobs[place:], self.ordinals[place:])
@@ -52,17 +47,19 @@ class Due:
     def add(self, job: str, ordinal: int) -> None:
         """Add one that is not among them."""
         pages = self.pages
-        if not pages:
-            pages.append(_Page([job], [ordinal]))
+        last = pages[-1] if pages else None
+        if last is None or (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # an hour mark goes through them in order
+            if last is None or len(last.jobs) == _PAGE:
+                last = _Page([], [])
+                pages.append(last)
+            last.jobs.append(job)
+            last.ordinals.append(ordinal)
             return
-        last = pages[-1]
-        if (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # the usual case: an hour mark goes through them in order
-            number, page, place = len(pages) - 1, last, len(last.jobs)
-        else:
-            number = self._page_of(job, ordinal)
-            page = pages[number]
-            place = page.place_of(job, ordinal)
-        page.insert(place, job, ordinal)
+        number = self._page_of(job, ordinal)
+        page = pages[number]
+        place = page.place_of(job, ordinal)
+        page.jobs.insert(place, job)
+        page.ordinals.insert(place, ordinal)
         if len(page.jobs) > _PAGE:
             pages.insert(number + 1, page.split(_PAGE // 2))
 
