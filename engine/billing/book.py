@@ -31,6 +31,8 @@ class Book:
     book: PriceBook | None = None
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The book as applied."""
+    time_zone: str = "UTC"
+    """Time zone of the months."""
     names: dict[str, PriceVersion] = field(default_factory=dict)
     cuts: list[Micros] = field(default_factory=list)
     """Moments at which the version in force changes, ascending."""
@@ -46,7 +48,7 @@ class Book:
     @classmethod
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
         """Return the indexed book of an applied one."""
-        made = cls(book, spec, {version.version: version for version in book.versions})
+        made = cls(book, spec, book.time_zone, {version.version: version for version in book.versions})
         made.unbilled = frozenset(kind for kind in made.unbilled if not any(bills(version, kind) for version in book.versions))
         ordered = sorted(book.versions, key=lambda version: version.since)
         for place, version in enumerate(ordered):
@@ -57,11 +59,6 @@ class Book:
                 made.cuts.append(version.until)
                 made.versions.append(None)
         return made
-
-    @property
-    def time_zone(self) -> str:
-        """Time zone of the months."""
-        return "UTC" if self.book is None else self.book.time_zone
 
     def at(self, moment: Micros) -> tuple[PriceVersion | None, Micros | None]:
         """Return the version in force at a moment, and its end; `None`: no version, no end."""

@@ -69,7 +69,7 @@ def _begun(known: Known, attempt: Attempt, last: Run) -> str | None:
     size, terms = attempt.sizes[-1], known.job.since[-1]
     if running is None or size[2] != last.size or terms[2] != last.terms:
         return None
-    begun, since = running.id, max(running.time, attempt.created.time if bound is None else max(bound.time, attempt.created.time))
+    begun, since = running.id, max(running.time, attempt.created.time, running.time if bound is None else bound.time)
     for change in (size, terms):
         if change[0] > since:
             since, begun = change[:2]

@@ -95,8 +95,7 @@ def _extend(attempt: Attempt, data: UsageRecorded) -> bool:
     if last is None or last.end != data.start or not _continues(last, data):
         return False
     length = data.end - last.start
-    extended = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
-    attempt.recorded = [*recorded[:-1], extended]
+    recorded[-1] = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
     return True
 
 

@@ -44,29 +44,29 @@ class Turn:
             until: end of the records of an open attempt; `None`: as before.
         """
         try:
-            made = self._made(attempt, attempt.marked if until is None else until)
+            void, made = self._made(attempt, attempt.marked if until is None else until)
         except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
             fault = f"{type(error).__name__}: {error}"
             if attempt.fault != fault:
                 yield self.event(UsageFailed(*self._key(attempt), fault, self.cause is None), self.now, attempt.created.id)
             return
-        void = [run for run, data in made if isinstance(data, UsageWithdrawn) or data.reverses is not None]
         corrects = self.cause is None and (until is None or bool(void))
         for run, data in made:
             told = news(self.state, self.known, attempt, run, void) if corrects else ""
             yield self.event(data, run.end, told or run.begun)
 
-    def _made(self, attempt: Attempt, until: Micros) -> list[tuple[Run, UsageRecorded | UsageWithdrawn]]:
+    def _made(self, attempt: Attempt, until: Micros) -> tuple[list[Run], list[tuple[Run, UsageRecorded | UsageWithdrawn]]]:
+        """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
         node = None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
         if until > attempt.marked and (run := continued(self.state, self.known, attempt, node, until)) is not None:
-            return [(run, self._recorded(attempt, run, attempt.revision, run.length))]
+            return [], [(run, self._recorded(attempt, run, attempt.revision, run.length))]
         wanted = runs_of(self.known.job, attempt, () if node is None else node.facts, self.state.book, until)
         if not wanted and not attempt.recorded:
-            return []
+            return [], []
         void, missing = difference(attempt.recorded, wanted, self.state.periods.__contains__)
         revision = attempt.revision + bool(void)
         made: list[tuple[Run, UsageRecorded | UsageWithdrawn]] = [(run, self._void(attempt, run, revision)) for run in void]
-        return [*made, *((run, self._recorded(attempt, run, revision, run.length)) for run in missing)]
+        return void, [*made, *((run, self._recorded(attempt, run, revision, run.length)) for run in missing)]
 
     def _void(self, attempt: Attempt, run: Run, revision: int) -> UsageRecorded | UsageWithdrawn:
         """Revoke a run: withdraw it from an open invoice, or reverse a closed one on a later invoice."""
