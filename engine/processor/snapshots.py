@@ -177,7 +177,7 @@ class _Dirty:
 
     since: Position
     """The shard's position before the change."""
-    records: dict[str, None] = field(default_factory=dict)
+    records: dict[str, None]
     """Its changed records."""
 
 
@@ -220,17 +220,19 @@ class Snapshots:
 
     def touch(self, records: Iterable[str], before: Position) -> None:
         """Record that some records changed after `before`."""
-        dirty, written = self._dirty, self._hashes
+        dirty, written, subject_of = self._dirty, self._hashes, self._stage.subject
         for record in records:
-            subject = self._stage.subject(record)
+            subject = subject_of(record)
             found = dirty.get(subject)
             if found is None:
-                found = dirty[subject] = _Dirty(before)
-            if record not in found.records:
+                dirty[subject] = _Dirty(before, {record: None})
+            elif record in found.records:
+                continue
+            else:
                 found.records[record] = None
-                self._count += 1
-                if record not in written:
-                    self._unwritten += 1
+            self._count += 1
+            if record not in written:
+                self._unwritten += 1
 
     def wants_mark(self, shardsequence: int) -> bool:
         """Return whether `mark` is due."""
