@@ -26,11 +26,12 @@ from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at
-from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, events_behind, explain_record, list_price
+from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
 from engine.history.reading import cluster_facts
+from engine.history.record_events import events_behind
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
 from engine.projection.usage_tables import RunFilter, UsageTables
@@ -96,15 +97,18 @@ class Bills:
 
     def list_price(self, record: Record) -> Decimal | None:
         """Return the price of one unit by which a record was charged, before all factors; `None`: none is known."""
-        return list_price(record, self._rules(record.run))
+        return list_price(record, self._rules(record.run)[0])
 
-    def _rules(self, run: UsageRecorded) -> PriceVersion | None:
-        """Return the price version of a run, also one that a later book leaves out."""
-        found, book = None, Book()
+    def _rules(self, run: UsageRecorded) -> tuple[PriceVersion | None, Event[Data] | None]:
+        """Return the price version of a run, also one that a later book leaves out, and the event that brought it."""
+        found, source, book, name = None, None, Book(), run.price_version or ""
         for event in cluster_facts(self._source):
-            book = applied(book, event) or book
-            found = book.names.get(run.price_version or "", found)
-        return found
+            if (changed := applied(book, event)) is None:
+                continue
+            if name in changed.names:
+                found, source = changed.names[name], source if name in book.names else event
+            book = changed
+        return found, source
 
     def explain(self, record: str) -> RecordExplanation | AdjustmentExplanation:
         """Explain a record that stands on an invoice, or the adjustment of an invoice: every number of its sum.
@@ -136,7 +140,7 @@ class Bills:
             original = self.ask(lambda usage: next((run for _, run in _runs_called(usage, taken, one.job)), None))
             if original is None:
                 raise LostOriginalError(one.id, taken)
-        return explain_record(self._source, one, run, original, self._rules(run.data))
+        return explain_record(self._source, one, run, original, *self._rules(run.data))
 
     def _adjustments(self) -> Iterator[Invoice]:
         return (one for other in (False, True) for one in self.invoices(other=other) if one.adjustment)

@@ -243,14 +243,14 @@ def explain(
     if isinstance(found, RecordExplanation):
         if found.cause is not None:
             output.console.print("because later was learnt:")
-            _show_event(output, found.cause)
+            _show_event(output, found.cause, told(found.cause))
             output.console.print("of the use:")
-        for event in (*found.events, *([] if found.node is None else [found.node])):
-            _show_event(output, event)
+        for event, text in found.sources():
+            _show_event(output, event, text)
 
 
-def _show_event(output: Output, event: Event[Data]) -> None:
-    output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), told(event)), soft_wrap=True)
+def _show_event(output: Output, event: Event[Data], text: str) -> None:
+    output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), text), soft_wrap=True)
 
 
 @billing.command("quote", examples=["lahar billing quote", "lahar billing quote --until 2026-11-01T00:00:00Z"])

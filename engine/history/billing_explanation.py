@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -17,14 +16,14 @@ from engine.billing.invoice import Invoice
 from engine.billing.records import UNITS, Record, json_of
 from engine.billing.state import Run
 from engine.events import Data, Event, decode
-from engine.events.attempts import AttemptBound, AttemptChanged, AttemptStarted
+from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.decimals import plain
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.prices import METERS, Meter, PriceVersion
 from engine.events.times import Micros, format_time
 from engine.history.formatting import moment, plural
-from engine.history.reading import cluster_facts, events_of
+from engine.history.record_events import cause_of, end_of, events_behind, node_fact, slot_of, terms_behind
 from engine.history.sentences import describe
 from engine.log.port import Searchable
 
@@ -34,7 +33,6 @@ __all__ = [
     "RecordExplanation",
     "Stretch",
     "Weighting",
-    "events_behind",
     "explain_record",
     "told",
 ]
@@ -122,6 +120,12 @@ class RecordExplanation:
     """Fact that says type and GPU model of the node; `None`: both are unknown, or no one fact says both."""
     events: tuple[Event[Data], ...]
     """Events behind it: what the pod requested, then what starts and ends the use."""
+    terms: dict[str, tuple[Event[Data], dict[str, object]]]
+    """Events that gave the job tenant, queue and its other terms, by id, each with those that it gave."""
+    end: Event[AttemptEnded] | None
+    """End of the attempt that gave the record its class; `None`: it was not known, or another rule did."""
+    book: Event[Data] | None
+    """Price book that brought its price version; `None`: it has none."""
 
     def document(self) -> dict[str, Any]:
         """Return its JSON: the record's, with the numbers of its sum."""
@@ -137,7 +141,20 @@ class RecordExplanation:
             "cause": None if self.cause is None else self.cause.id,
             "node": self.record.run.node,
             "node_fact": None if self.node is None else self.node.id,
+            "class_reason": None if self.end is None else self.end.data.reason,
+            "class_event": None if self.end is None else self.end.id,
+            "terms_events": list(self.terms),
+            "price_book": None if self.book is None else self.book.id,
         }
+
+    def sources(self) -> Iterator[tuple[Event[Data], str]]:
+        """Yield all events behind it by time, each with what it says."""
+        also = (one for one in (self.book, self.node, self.end) if one is not None)
+        found = {event.id: event for event in (*(event for event, _ in self.terms.values()), *self.events, *also)}
+        for event in sorted(found.values(), key=lambda event: event.time):
+            _, given = self.terms.get(event.id, (event, {}))
+            said = ", ".join(f"{name.replace('_', ' ')} {_term(value)}" for name, value in given.items())
+            yield event, f"{told(event)}; {said}" if said else told(event)
 
     def sentences(self) -> Iterator[str]:
         """Yield the lines of the sum: first the attempt, last the amount."""
@@ -156,6 +173,13 @@ class RecordExplanation:
             interval = ""
         yield f"{interval}{plain(self.seconds)} s x {charge.size} = {plain(record.quantity)} {UNITS[charge.meter]}"
         yield self._amount()
+        yield f"class {run.worth}{self._class()}"
+
+    def _class(self) -> str:
+        if self.end is None:
+            return ": no end was known when it was recorded" if self.record.run.worth == "useful" else ""
+        ended = self.end.data
+        return f": the attempt ended {ended.phase}{'' if ended.reason is None else f', {ended.reason}'}"
 
     def _amount(self) -> str:
         run, price = self.record.run, self.record.charge.price
@@ -227,6 +251,7 @@ def explain_record(
     source: Event[UsageRecorded],
     original: Event[UsageRecorded] | None,
     rules: PriceVersion | None,
+    book: Event[Data] | None = None,
 ) -> RecordExplanation:
     """Explain a record.
 
@@ -236,6 +261,7 @@ def explain_record(
         source: the run that it is part of.
         original: of a reversal, the run that it takes back.
         rules: its price version.
+        book: the price book that brought this version.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -243,7 +269,7 @@ def explain_record(
     run, charge = record.run, record.charge
     excess = cause = None
     if original is not None:
-        cause = _cause(log, source)
+        cause = cause_of(log, source)
     first = source if original is None else original
     if first.data.record == "excess":
         excess = Excess(tuple(_used(log, first)), first.data.length, rules)
@@ -255,66 +281,22 @@ def explain_record(
         tuple(_weights(run, rules)) if charge.meter == "weighted_seconds" and rules is not None else (),
         excess,
         cause,
-        _node_fact(log, first),
+        node_fact(log, first),
         tuple(events_behind(log, record, named)),
+        terms_behind(log, first),
+        end_of(log, first),
+        book,
     )
-
-
-def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) -> list[Event[Data]]:
-    """Return the job events behind a record: what its pod requested, then what starts and ends its use.
-
-    Args:
-        log: the log to search.
-        record: the record.
-        named: ids of further events to return.
-    """
-    requested, bounds = None, []
-    for event in events_of(log, record.job):
-        data = event.data
-        if (
-            isinstance(data, AttemptStarted | AttemptChanged)
-            and _slot(data) == _slot(record.run)
-            and data.requests is not None
-            and (requested is None or event.time <= record.start)
-        ):
-            requested = event
-        if event.id in record.events or event.id in named:
-            bounds.append(event)
-    return bounds if requested is None or requested in bounds else [requested, *bounds]
-
-
-def _node_fact(log: Searchable, run: Event[UsageRecorded]) -> Event[Data] | None:
-    """Return the fact that says a run's node type and GPU model.
-
-    It is the last such fact about the node before the attempt was bound to it, else the first fact about it, if it says so. `None`:
-    the run has neither, or no fact says both: the attempt's own events do, or say one of them.
-    """
-    data, job = run.data, events_of(log, run.subject)
-    bound = [event.time for event in job if isinstance(event.data, AttemptBound) and _slot(event.data) == _slot(data)]
-    kind = data.node_type, data.gpu_model
-    if not bound or kind == (None, None):
-        return None
-    known = (
-        event
-        for event in cluster_facts(log)
-        if isinstance(event.data, NodeObserved)
-        and (event.clusterid, event.data.name) == (run.clusterid, data.node)
-        and event.recordedtime <= run.recordedtime
-    )
-    facts = sorted(known, key=lambda fact: fact.time)
-    # The shard may not have taken all of them yet, so of those before only one that agrees can be what it knew.
-    found = [fact for fact in facts if fact.time <= bound[-1] or fact is facts[0]]
-    return next((fact for fact in reversed(found) if _kind(fact) == kind), None)
-
-
-def _kind(fact: Event[Any]) -> tuple[str | None, str | None]:
-    return fact.data.type, fact.data.gpu_model
 
 
 def list_price(record: Record, rules: PriceVersion | None) -> Decimal | None:
     """Return the price of a unit of a record before all factors, by its price version; `None`: none is known."""
     run = record.run
     return None if rules is None else rules.rate("prices", record.charge.meter, run.node_type, run.gpu_model)
+
+
+def _term(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value or "none")
 
 
 def told(event: Event[Data]) -> str:
@@ -332,10 +314,6 @@ def told(event: Event[Data]) -> str:
     return f"{describe(event)}; it requests {plural(requests.gpu, 'GPU')}, {cores} cores, {plural(requests.memory_bytes, 'byte')}"
 
 
-def _slot(data: Any) -> tuple[object, ...]:  # noqa: ANN401 - events of attempts have these fields
-    return tuple(getattr(data, name, None) for name in ("task", "index", "attempt"))
-
-
 def _weights(run: UsageRecorded, rules: PriceVersion) -> Iterator[Weighting]:
     sizes = {charge.meter: Decimal(charge.size) for charge in run.charges}
     for meter in METERS:
@@ -349,7 +327,7 @@ def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
     runs: list[Run] = []
     for record in log.records_of(excess.subject, ("billing",)):
         data = decode(record.message, bounded=False).data
-        if not isinstance(data, UsageRecorded | UsageWithdrawn) or _slot(data) != _slot(excess.data):
+        if not isinstance(data, UsageRecorded | UsageWithdrawn) or slot_of(data) != slot_of(excess.data):
             continue
         if (left := voided(runs, data)) is not None:
             runs = left
@@ -366,12 +344,3 @@ def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
             joined.append(run)
     for run in joined:
         yield Stretch(run.kind, run.start, run.end, (run.begun,) if run.ended is None else (run.begun, run.ended))
-
-
-def _cause(log: Searchable, reversal: Event[UsageRecorded]) -> Event[Data] | None:
-    """Return the event whose news a reversal follows."""
-    written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
-    cause = next(message.causationid for message in written if message.id == reversal.id)
-    if cause == reversal.data.begun:  # earlier builds named no fact in what a timer wrote
-        return None
-    return next((event for event in chain(events_of(log, reversal.subject), cluster_facts(log)) if event.id == cause), None)

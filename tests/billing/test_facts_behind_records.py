@@ -72,3 +72,22 @@ def test_of_an_attempt_that_was_bound_twice_the_fact_before_the_last_time_is_nam
     story.run("j", 0, 60)
     story.end("j", 0, 100)
     assert named(story) == [("large", "large")]
+
+
+def test_a_record_of_a_closed_month_keeps_the_class_that_it_had_before_the_end_was_known() -> None:
+    story = told()
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.wait(40 * DAY)
+    story.close("2026-03", 40 * DAY)
+    story.end("j", 0, 40 * DAY, phase="Failed", reason="AppFailed")
+    said = set()
+    for event in written(story.log):
+        for record in records_of(event) if isinstance(event.data, UsageRecorded) else ():
+            *_, line = explain_record(story.log, record, event, None, None).sentences()
+            said.add((event.data.period, line))
+    assert said == {
+        ("2026-03", "class useful: no end was known when it was recorded"),
+        ("2026-04", "class useful: no end was known when it was recorded"),
+        ("2026-04", "class failed: the attempt ended Failed, AppFailed"),
+    }

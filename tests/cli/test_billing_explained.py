@@ -206,7 +206,51 @@ def test_of_several_facts_about_a_node_the_one_before_the_attempt_was_bound_is_n
     record = only(exported(lahar), record="usage", meter="gpu_seconds", start="2023-05-25T13:00:00.000000Z")
     told = lahar("billing", "explain", record["id"]).out.splitlines()
     assert told[2].endswith("GPU model A100)")
-    assert told[-1].endswith("node n1 was observed at 2023-05-25 00:00:00Z: type unknown, GPU model A100")
+    (observed,) = (line for line in told if "was observed" in line)
+    assert observed.endswith("node n1 was observed at 2023-05-25 00:00:00Z: type unknown, GPU model A100")
+
+
+def job(version: str, **labels: str) -> str:
+    """The job's own object, as a line of a watch."""
+    metadata = {"name": "train", "namespace": "default", "uid": "job-1", "creationTimestamp": "2023-05-25T11:58:00Z"}
+    named = {f"lahar/{name}": value for name, value in labels.items()}
+    spec = {"template": {"spec": {"containers": [{"name": "c"}]}}}
+    content = {"metadata": metadata | {"resourceVersion": version, "labels": named}, "spec": spec, "status": {}}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job"} | content)
+
+
+def explained(lahar, **fields):
+    """Lines of the events behind a record, without ids."""
+    record = only(exported(lahar), **fields)
+    return [line[34:] for line in lahar("billing", "explain", record["id"]).out.splitlines() if line[32:34] == "  "]
+
+
+def test_the_events_that_gave_the_terms_and_the_price_book_are_named_by_time(billed):
+    """The job's object is observed after its pods, and its tenant changes while they run."""
+    book, opened, *_ = before = explained(billed, meter="gpu_seconds", record="usage", start="2023-05-25T13:00:00.000000Z")
+    assert book.endswith("PriceBook prices was applied at 2023-01-01 00:00:00Z")
+    assert opened.endswith("; tenant default, queue default")
+    assert len(before) == 5  # and what the pod requested, began and ended
+    billed("ingest", "--recorded", given=f"{job('7', tenant='research')}\n")
+    after = explained(billed, meter="gpu_seconds", record="usage", start="2023-05-25T13:00:00.000000Z")
+    given = "2023-05-25T13:10:11.000000Z  the specification of the job changed at 2023-05-25 13:10:11Z; tenant research"
+    assert after == [book, opened.replace("; tenant default, queue", "; queue"), *before[2:4], given, before[4]]
+
+
+def test_the_class_is_shown_with_the_reason_of_the_end(lahar, folder):
+    killed = LONG.replace('"exitCode": 0', '"exitCode": 137, "reason": "OOMKilled"').replace("Succeeded", "Failed")
+    lahar("ingest", "--recorded", given=f"{killed}\n{SHORT}\n")
+    for one in exported(lahar):
+        if one["meter"] != "gpu_seconds":
+            continue
+        shown = lahar("billing", "explain", one["id"], "--json").record
+        told = lahar("billing", "explain", one["id"]).out.splitlines()
+        if one["class"] == "failed":
+            assert shown["class_reason"] == "OomKilled"
+            assert "class failed: the attempt ended Failed, OomKilled" in told
+            assert any(line.startswith(shown["class_event"]) and "OOM-killed" in line for line in told)
+        else:
+            assert "class useful: the attempt ended Succeeded" in told
 
 
 def test_a_reversal_after_a_late_fact_of_the_job_names_that_event(billed):

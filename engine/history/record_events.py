@@ -1,0 +1,129 @@
+"""The events behind a record of the bill, searched in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+from typing import Any, Final
+
+from engine.billing.absorb import absorb
+from engine.billing.records import Record
+from engine.billing.runs import worth_of
+from engine.billing.state import End, State, Terms
+from engine.events import Data, Event
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptStarted
+from engine.events.billing import UsageRecorded
+from engine.events.inputs import NodeObserved
+from engine.events.jobs import JobForgotten, JobOpened, JobRevised
+from engine.history.reading import cluster_facts, events_of
+from engine.log.port import Searchable
+
+__all__ = ["cause_of", "end_of", "events_behind", "node_fact", "slot_of", "terms_behind"]
+
+_SHOWN: Final = ("tenant", "project", "user", "queue", "priority_class", "preemptible")
+"""Terms that are shown with the event that gave them."""
+_NOTHING: Final = Terms("", "", "", "", "", "", "", (), None, preemptible=False)
+
+
+def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) -> list[Event[Data]]:
+    """Return the job events behind a record: what its pod requested, then what starts and ends its use.
+
+    Args:
+        log: the log to search.
+        record: the record.
+        named: ids of further events to return.
+    """
+    requested, bounds = None, []
+    for event in events_of(log, record.job):
+        data = event.data
+        if (
+            isinstance(data, AttemptStarted | AttemptChanged)
+            and slot_of(data) == slot_of(record.run)
+            and data.requests is not None
+            and (requested is None or event.time <= record.start)
+        ):
+            requested = event
+        if event.id in record.events or event.id in named:
+            bounds.append(event)
+    return bounds if requested is None or requested in bounds else [requested, *bounds]
+
+
+def node_fact(log: Searchable, run: Event[UsageRecorded]) -> Event[Data] | None:
+    """Return the fact that says a run's node type and GPU model.
+
+    It is the last such fact about the node before the attempt was bound to it, else the first fact about it, if it says so. `None`:
+    the run has neither, or no fact says both: the attempt's own events do, or say one of them.
+    """
+    data, job = run.data, events_of(log, run.subject)
+    bound = [event.time for event in job if isinstance(event.data, AttemptBound) and slot_of(event.data) == slot_of(data)]
+    kind = data.node_type, data.gpu_model
+    if not bound or kind == (None, None):
+        return None
+    known = (
+        event
+        for event in cluster_facts(log)
+        if isinstance(event.data, NodeObserved)
+        and (event.clusterid, event.data.name) == (run.clusterid, data.node)
+        and event.recordedtime <= run.recordedtime
+    )
+    facts = sorted(known, key=lambda fact: fact.time)
+    # The shard may not have taken all of them yet, so of those before only one that agrees can be what it knew.
+    found = [fact for fact in facts if fact.time <= bound[-1] or fact is facts[0]]
+    return next((fact for fact in reversed(found) if _kind(fact) == kind), None)
+
+
+def _kind(fact: Event[Any]) -> tuple[str | None, str | None]:
+    return fact.data.type, fact.data.gpu_model
+
+
+def terms_behind(log: Searchable, run: Event[UsageRecorded]) -> dict[str, tuple[Event[Data], dict[str, object]]]:
+    """Return the events that gave a job the terms of a run, by id, each with those that it gave and no later one changed."""
+    given: list[dict[str, Event[Data]]] = []
+    state, begun = State(), False
+    for event in events_of(log, run.subject):
+        begun = begun or event.id == run.data.begun
+        if isinstance(event.data, JobForgotten):
+            if begun:
+                break
+            state, given = State(), []
+        elif isinstance(event.data, JobOpened | JobRevised):
+            known = state.jobs.get(run.subject)
+            last = known.job.since[-1][2] if known is not None else None
+            absorb(state, event)
+            terms = state.jobs[run.subject].job.terms if run.subject in state.jobs else []
+            if len(terms) > len(given):
+                before, kept = (_NOTHING, {}) if last is None else (terms[last], given[last])
+                names = (name for name in Terms.__struct_fields__ if getattr(terms[-1], name) != getattr(before, name))
+                given.append(kept | dict.fromkeys(names, event))
+    found: dict[str, tuple[Event[Data], dict[str, object]]] = {}
+    if run.data.terms < len(given):
+        for name, event in given[run.data.terms].items():
+            shown = found.setdefault(event.id, (event, {}))[1]
+            if name in _SHOWN:
+                shown[name] = getattr(run.data, name)
+    return found
+
+
+def end_of(log: Searchable, run: Event[UsageRecorded]) -> Event[Any] | None:
+    """Return the end of an attempt (`AttemptEnded`) that gave a run its class; `None`: it had not ended, or another rule did."""
+    data = run.data
+    for event in events_of(log, run.subject):
+        ended = event.data
+        if isinstance(ended, AttemptEnded) and slot_of(ended) == slot_of(data):
+            end = End(event.time, event.id, 0, ended.phase, ended.reason, ended.inferred, ended.replaceable)
+            return event if data.kind != "reserved" and worth_of(end) == data.worth else None
+    return None
+
+
+def slot_of(data: Any) -> tuple[object, ...]:  # noqa: ANN401 - events of attempts have these fields
+    """Return task, index and number of an attempt."""
+    return tuple(getattr(data, name, None) for name in ("task", "index", "attempt"))
+
+
+def cause_of(log: Searchable, reversal: Event[UsageRecorded]) -> Event[Data] | None:
+    """Return the event whose news a reversal follows."""
+    written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
+    cause = next(message.causationid for message in written if message.id == reversal.id)
+    if cause == reversal.data.begun:  # earlier builds named no fact in what a timer wrote
+        return None
+    return next((event for event in chain(events_of(log, reversal.subject), cluster_facts(log)) if event.id == cause), None)
