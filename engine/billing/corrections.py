@@ -98,7 +98,7 @@ def _is_same(run: Run, wanted: Run, is_closed: IsClosed) -> bool:
         and run.begun == wanted.begun
         and run.size == wanted.size
         and run.terms == wanted.terms
-        and run.node == wanted.node
+        and (run.node == wanted.node or run.kind in {"queued", "reserved"})  # waiting has no node: only the price may have one
         and run.node_type == wanted.node_type
         and run.gpu_model == wanted.gpu_model
         and run.price_version == wanted.price_version

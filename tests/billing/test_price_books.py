@@ -140,3 +140,18 @@ def test_what_is_heard_after_its_node_is_gone_has_the_price_of_that_node():
     story.run("j", 0, 50, recorded=200)
     story.end("j", 0, 60, recorded=200)
     assert (story.amount(), {record.run.node_type for record in story.records()}) == (70, {"large"})
+
+
+def test_waiting_that_is_charged_is_not_recorded_again_when_the_pod_gets_a_node_of_the_same_price():
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": "0.1", "large": "1"}}, "bill_queued": True})
+    story.say("cluster", NodeObserved("n2", type="large"), "n2", 0)
+    for job in "ab":
+        story.start(job, 0, 0)
+    story.wait(2 * HOUR)
+    for job, node in (("a", "n1"), ("b", "n2")):
+        story.run(job, 0, 2 * HOUR + 60, node=node)
+        story.end(job, 0, 2 * HOUR + 120)
+    assert {record.run.revision for record in story.records("a")} == {0}
+    assert {record.run.revision for record in story.records("b")} == {1}
+    assert (story.amount("a"), story.amount("b")) == (Decimal(2 * HOUR + 120) / 10, 2 * HOUR + 120)
