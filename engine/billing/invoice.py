@@ -101,6 +101,11 @@ class Bill:
         return rounded(self.total.amount, self.currency)
 
     @property
+    def paid(self) -> str:
+        """The total to be paid as text, with the currency's decimals; without a currency none but those needed."""
+        return plain(self.rounded) if self.currency is None else f"{self.rounded:f}"
+
+    @property
     def adjustment(self) -> Decimal:
         """What rounding adds."""
         return EXACT.subtract(self.rounded, self.total.amount)
@@ -134,7 +139,7 @@ class Bill:
             "tenant": self.tenant,
             "period": self.period,
             "currency": self.currency,
-            "total": plain(self.rounded),
+            "total": self.paid,
             "amount": plain(self.total.amount),
             "adjustment": plain(self.adjustment),
             "price_versions": sorted(self.price_versions),

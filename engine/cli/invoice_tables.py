@@ -32,7 +32,7 @@ def show_sums(output: Output, found: Sequence[tuple[Bill, str]]) -> None:
 
 def _summed(one: Bill, state: str, apart: Sequence[Worth]) -> tuple[str, ...]:
     gpu, useful = _seconds(one.total), _seconds(one.worths.get("useful"))
-    total = plain(one.rounded) if one.currency is None else f"{one.rounded} {one.currency}"
+    total = one.paid if one.currency is None else f"{one.paid} {one.currency}"
     return (
         one.period,
         one.tenant,
@@ -69,6 +69,4 @@ def show_lines(output: Output, one: Invoice) -> None:
         for line in sorted(one.lines)
     ]
     output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
-    output.console.print(
-        f"sum {plain(one.total.amount)}, rounded {one.rounded}, adjustment {plain(one.adjustment)}", soft_wrap=True
-    )
+    output.console.print(f"sum {plain(one.total.amount)}, rounded {one.paid}, adjustment {plain(one.adjustment)}", soft_wrap=True)

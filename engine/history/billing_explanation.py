@@ -212,7 +212,7 @@ class AdjustmentExplanation:
             "other": one.other,
             "jobs": len(one.lines),
             "sum": plain(one.total.amount),
-            "total": f"{one.rounded:f}",
+            "total": one.paid,
             "amount": plain(one.adjustment),
             "currency": one.currency,
         }
@@ -221,9 +221,9 @@ class AdjustmentExplanation:
         """Yield what was rounded: first the invoice, last the amount."""
         one = self.invoice
         yield f"adjustment of invoice {one.id}: {one.tenant}, {one.period}{', with jobs of kind Other' if one.other else ''}"
-        exact, paid = f"{plain(one.total.amount)} {one.currency}", f"{one.rounded:f} {one.currency}"
+        exact, paid = f"{plain(one.total.amount)} {one.currency}", f"{one.paid} {one.currency}"
         yield f"its records of {plural(len(one.lines), 'job')} cost {exact}; rounded half to even: {paid}"
-        yield f"{one.rounded:f} - {plain(one.total.amount)} = {plain(one.adjustment)} {one.currency}"
+        yield f"{one.paid} - {plain(one.total.amount)} = {plain(one.adjustment)} {one.currency}"
 
 
 def _excess_sentences(excess: Excess) -> Iterator[str]:

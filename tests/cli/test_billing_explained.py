@@ -316,6 +316,14 @@ def test_an_adjustment_says_what_was_rounded(billed):
     assert f"{invoice['total']} - {invoice['amount']} = {adjustment['amount']} EUR" in told[2]
 
 
+def test_a_total_has_the_decimals_of_its_currency_in_json_as_in_the_table(lahar, folder):
+    Path("prices.yaml").write_text(BOOK.replace('minimum_seconds: "300"', 'minimum_seconds: "1000"').replace('"0.0001"', '"0"'))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{SHORT}\n{SHORT.replace('short', 'more')}\n")
+    assert lahar("billing", "invoice", "--json").record["total"] == "0.50"
+    assert "0.50 EUR" in lahar("billing", "invoice").out
+
+
 def test_an_invoice_with_jobs_of_kind_other_has_ids_of_its_own(billed):
     """One id never has two contents: neither in a file of records nor among invoices."""
     billed("ingest", "--recorded", given=pod("alone", "2023-05-25T12:00:00Z", "2023-05-25T12:00:09Z", None) + "\n")
