@@ -17,7 +17,7 @@ from engine.events import Data, Event
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.budgets import Budget, BudgetCrossed, budget_of, read_budget
 from engine.events.decimals import EXACT, plain, total
-from engine.events.inputs import ObjectApplied, ObjectDeleted
+from engine.events.inputs import OTHER, ObjectApplied, ObjectDeleted
 from engine.events.times import Micros, format_time
 
 __all__ = ["KEPT_MONTHS", "Month", "State", "Tenant", "absorb", "dump", "evolve", "load", "records"]
@@ -28,8 +28,6 @@ budget. (Months ahead, from a wrong clock, are kept until they are old.)"""
 
 _TENANT: Final = "tenant/"
 _MONTH: Final = "month"
-_OTHER: Final = "Other"
-"""Kind of the jobs (services, single pods) that invoices include on request only."""
 
 
 Given = tuple[str, Budget | None]
@@ -93,9 +91,9 @@ def absorb(state: State, event: Event[Data]) -> None:
     state.changed = []
     _advance(state, _month(event.recordedtime))
     match event.data:
-        case UsageRecorded(period=period, tenant=tenant, job_kind=kind, charges=charges, currency=currency) if kind != _OTHER:
+        case UsageRecorded(period=period, tenant=tenant, job_kind=kind, charges=charges, currency=currency) if kind != OTHER:
             _add(state, tenant, period, total(charge.amount for charge in charges), currency)
-        case UsageWithdrawn(period=period, tenant=tenant, job_kind=kind, amount=str(amount)) if kind != _OTHER:
+        case UsageWithdrawn(period=period, tenant=tenant, job_kind=kind, amount=str(amount)) if kind != OTHER:
             _add(state, tenant, period, -Decimal(amount), None)
         case ObjectApplied(kind="Tenant", name=name, spec=spec):
             _give(state, name, _month(event.recordedtime), budget_of(spec))

@@ -19,6 +19,7 @@ from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPha
 
 __all__ = [
     "DEFAULT_NAMESPACE",
+    "OTHER",
     "CommandIssued",
     "CustomEventRaised",
     "EffectReported",
@@ -35,6 +36,9 @@ __all__ = [
     "RowUnreadable",
     "Taint",
 ]
+
+OTHER: Final = "Other"
+"""Kind of jobs that group pods of services or without owner: hidden, and on no invoice, unless requested."""
 
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects that name none, as in Kubernetes."""
@@ -57,7 +61,7 @@ class PodObserved(Data):
     namespace: Name = DEFAULT_NAMESPACE
     version: Name | None = None
     """resourceVersion; `None` where the source gives none."""
-    kind: Name = "Other"
+    kind: Name = OTHER
     """Kind of the job: the controller owner's kind where that is a batch kind, else `Other`."""
     owner: Name | None = None
     """Name of the controller owner, or of the owner above it that labels name; `None`: the pod has none."""

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 from engine.events import Data, Event
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.inputs import OTHER, NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobOpened
 from engine.events.times import format_time
-from engine.history.facts import OTHER
 from engine.history.fold import Clock, begun, fold
 from engine.history.view import AttemptView, JobView
 from engine.kubernetes.observation.cluster_facts import ClusterFacts

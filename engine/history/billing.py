@@ -22,10 +22,9 @@ from engine.billing.turn import Turn
 from engine.events import Data, Event, decode
 from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
-from engine.events.inputs import NodeDeleted
+from engine.events.inputs import OTHER, NodeDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
-from engine.history.facts import OTHER
 from engine.history.letters import dead_lettered
 from engine.history.phrases import attempt_of
 from engine.history.taken_inputs import TakenInputs

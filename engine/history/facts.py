@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, cast
+from typing import Any, Self, cast
 
 from engine.events import Data, Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted
@@ -19,10 +19,7 @@ from engine.lifecycle.claims import Claim
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["OTHER", "Ends", "JobFacts", "JobLine", "Jobs", "line_of"]
-
-OTHER: Final = "Other"
-"""Kind of jobs that group pods of services or without owner: hidden unless requested."""
+__all__ = ["Ends", "JobFacts", "JobLine", "Jobs", "line_of"]
 
 Ends = dict[tuple[str, str | None], int]
 """Number of closed attempts by phase and reason."""

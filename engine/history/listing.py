@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from engine.events.inputs import OTHER
 from engine.events.job_state import STATED
 from engine.events.outcomes import Accounted
 from engine.history.claimed_names import CLAIMING
-from engine.history.facts import OTHER, JobLine, Jobs
+from engine.history.facts import JobLine, Jobs
 
 __all__ = ["LISTED", "Filter", "JobLine", "Listing", "in_order"]
 

@@ -13,11 +13,12 @@ from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
+from engine.events.inputs import OTHER
 from engine.events.job_state import STATED
 from engine.events.outcomes import Accounted, RowRejected
 from engine.events.times import format_time
 from engine.history.exact_numbers import distribution
-from engine.history.facts import OTHER, JobFacts, Jobs
+from engine.history.facts import JobFacts, Jobs
 from engine.history.resource_use import LiveAttempt, Use
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 

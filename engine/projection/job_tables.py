@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 
 from engine.events import Data, Event, Topic
 from engine.events.attempts import AttemptEvent
+from engine.events.inputs import OTHER
 from engine.events.job_state import Slot
 from engine.events.jobs import JobOpened
 from engine.events.outcomes import Accounted, RowRejected
 from engine.history.claimed_names import Claimed
-from engine.history.facts import OTHER, Ends, JobFacts, JobLine, line_of
+from engine.history.facts import Ends, JobFacts, JobLine, line_of
 from engine.history.job_reference import NamedJob
 from engine.history.listing import LISTED, Filter, in_order
 from engine.history.resource_use import LiveAttempt, Use

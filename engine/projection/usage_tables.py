@@ -11,6 +11,7 @@ from engine.billing.records import Record, clipped, records_of
 from engine.events import Data, Event, Topic, decode, encode
 from engine.events.billing import PeriodClosed, UsageRecorded, UsageWithdrawn
 from engine.events.envelope import Message
+from engine.events.inputs import OTHER
 from engine.events.times import Micros
 
 __all__ = ["RunFilter", "UsageTables"]
@@ -136,8 +137,7 @@ class UsageTables:
 
     def runs(self, wanted: RunFilter) -> Iterator[Event[UsageRecorded]]:
         """Yield the effective runs, in the order of exports: always the same for one log."""
-        where = ["kind <> 'Other'"] if not wanted.other else []
-        given: list[str] = []
+        where, given = ([], []) if wanted.other else (["kind <> ?"], [OTHER])
         for name in ("period", "tenant", "job"):
             if (value := getattr(wanted, name)) is not None:
                 where.append(f"{name} = ?")

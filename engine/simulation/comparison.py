@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from engine.events.inputs import OTHER
 from engine.events.times import Micros, format_time
-from engine.history.facts import OTHER
 from engine.simulation.ledger import Ledger, Stay
 from engine.simulation.measures import Happened, Measures, measured
 

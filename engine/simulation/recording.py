@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, cast
 from engine.events import Data, Event, Topic, decode
 from engine.events.errors import EventError
 from engine.events.inputs import (
+    OTHER,
     CommandIssued,
     CustomEventRaised,
     JobDeleted,
@@ -26,7 +27,6 @@ from engine.events.inputs import (
 from engine.events.jobs import JobOpened
 from engine.events.outcomes import CommandRefused, JobRejected
 from engine.events.times import Micros, format_time
-from engine.history.facts import OTHER
 from engine.history.letters import dead_lettered
 from engine.history.reading import cluster_facts, job_events
 from engine.history.view import JobView

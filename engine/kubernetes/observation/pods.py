@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events.inputs import PodDeleted, PodObserved
+from engine.events.inputs import OTHER, PodDeleted, PodObserved
 from engine.events.pod_shape import HostPort
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.observation.messages import pod_message
@@ -92,7 +92,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         created=times.created,
         namespace=text(metadata.get("namespace")) or "default",
         version=text(metadata.get("resourceVersion")),
-        kind=kind or "Other",
+        kind=kind or OTHER,
         owner=owner_name if owner_uid else None,
         through=through,
         managed=claimed is not None and owner_uid in {None, claimed},
