@@ -14,6 +14,7 @@ from engine.application.prices import book_of, check_book, diff_books, spec_of
 from engine.application.questions import Questions
 from engine.billing.book import Book, applied
 from engine.billing.calendar import Month, month_named
+from engine.billing.exports.errors import ExportError
 from engine.billing.exports.formats import export
 from engine.billing.exports.seller import Seller
 from engine.billing.invoice import Bill, Invoice, invoices, quotes
@@ -218,8 +219,11 @@ class Bills:
 
         Raises:
             PeriodError: the period is not a month.
-            ExportError: there is no such format, it needs a price book and there is none, or what writes it is not installed.
+            ExportError: the issuer is empty, there is no such format, it needs a price book and there is none, or what writes it is
+                not installed.
         """
+        if not issuer.strip():
+            raise ExportError("the issuer is empty; name who writes the invoices (--issuer NAME)")
         book, wanted = self.price_book(), self.wanted(period, tenant, other=other)
         seller = Seller(issuer, self._deployment, None if book.book is None else book.book.currency, book.time_zone, other)
         self.write(stream, lambda usage, spool: export(form, usage.records(wanted), seller, spool))

@@ -31,6 +31,7 @@ from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
 from engine.history.formatting import plural
 from engine.log.producer_time import wall_clock as now
+from engine.projection.usage_tables import RunFilter
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
@@ -68,6 +69,7 @@ def records(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
         wanted = bills.wanted(period, tenant, job, other=other)
+        _note_if_empty(output, bills, wanted)
         if output.as_json:
             bills.write(sys.stdout.buffer, lambda usage, stream: write_records(usage.records(wanted), stream))
             return
@@ -102,6 +104,23 @@ def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
         yield Bills(questions, source, settings.cluster)
 
 
+def _note_if_empty(output: Output, bills: Bills, wanted: RunFilter) -> None:
+    """Say so if a month or a tenant was asked for of which nothing is recorded."""
+
+    def is_empty(wanted: RunFilter) -> bool:
+        return bills.ask(lambda usage: next(usage.runs(wanted), None) is None)
+
+    if (wanted.period is not None or wanted.tenant is not None) and is_empty(wanted):
+        hidden = "" if wanted.other or is_empty(wanted._replace(other=True)) else " but jobs of kind Other (--all)"
+        asked = _asked(wanted.period, wanted.tenant, wanted.job)
+        output.note(f"nothing is recorded{asked}{hidden}; `lahar billing invoice` shows all tenants and months")
+
+
+def _asked(period: str | None, tenant: str | None, job: str | None = None) -> str:
+    parts = (("of tenant", tenant), ("of job", job), ("in", period))
+    return "".join(f" {what} {value!r}" for what, value in parts if value is not None)
+
+
 @billing.command(
     "export",
     examples=["lahar billing export --format jsonl > records.jsonl", "lahar billing export --format jsonl --period 2026-10"],
@@ -120,8 +139,9 @@ def export_command(
 
     The same log gives the same bytes on any machine. docs/billing-exports.md lists the columns of each format.
     """
-    settings, form = settings_of(context, log), "jsonl" if as_json else form
+    output, settings, form = output_of(context, as_json), settings_of(context, log), "jsonl" if as_json else form
     with _bills(settings) as bills:
+        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
         bills.export(form, sys.stdout.buffer, period=period, tenant=tenant, issuer=issuer, other=other)
 
 
@@ -140,6 +160,7 @@ def invoice(
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
+        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
         found, closed = bills.invoices(period=period, tenant=tenant, other=other), bills.closed()
         lost = bills.unpriced_for_good() if any(one.unpriced_jobs for one in found) else set()
     if output.as_json:
@@ -177,6 +198,8 @@ def budgets(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
         found = bills.budgets(period=period, tenant=tenant)
+    if not found and (period is not None or tenant is not None):
+        output.note(f"no budget{_asked(period, tenant)}; `lahar billing budgets` shows all")
     if output.as_json:
         for one in found:
             output.record(one.document())
@@ -216,6 +239,7 @@ def report_command(
     """Write one page of HTML: cost per day, tenant and queue, and what of it was wasted."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
+        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
         page = bills.report(period=period, tenant=tenant, other=other)
     if output.as_json:
         output.record({"html": page})
@@ -268,7 +292,9 @@ def quote_command(
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
-        found, uncharged = bills.quote(moment(until), tenant=tenant, other=other)
+        found, uncharged = bills.quote(end := moment(until), tenant=tenant, other=other)
+    if not found and not uncharged:
+        output.note(f"no running attempt{_asked(None, tenant)} has used anything up to {format_time(end)} that is not recorded yet")
     for attempt in uncharged:
         output.warn(f"{attempt.sentence()}; give an earlier --until, or report its end (`lahar ingest`)")
     if output.as_json:

@@ -61,7 +61,7 @@ def show(context: typer.Context, log: LogOption = None, _as_json: JsonOption = T
     with opened(settings) as source:
         book = book_of(cluster_facts(source))
     if book.book is None:
-        raise NotFoundError("price book", settings.log, "give one with `lahar apply FILE`")
+        raise NotFoundError("price book", None, f"{settings.log} has none; give one with `lahar apply FILE`")
     output.record(dict(book.spec))
 
 

@@ -54,8 +54,8 @@ INTERRUPTED: Final = 130
 class NotFoundError(LookupError):
     """Raised when a job, an event type, a topic or another thing that the user named does not exist."""
 
-    def __init__(self, what: str, name: str, remedy: str) -> None:
-        super().__init__(f"no {what} {name!r}: {remedy}")
+    def __init__(self, what: str, name: str | None, remedy: str) -> None:
+        super().__init__(f"no {what}{'' if name is None else f' {name!r}'}: {remedy}")
 
 
 class UnreadableFileError(ValueError):

@@ -256,6 +256,47 @@ def test_a_period_that_is_no_month_is_refused(billed, question, period):
     assert done.err.splitlines()[-1] == f"lahar: {period!r} is not a month: write YYYY-MM, as 2026-10"
 
 
+@pytest.mark.parametrize("question", ["invoice", "records", "export", "report"])
+def test_a_tenant_or_a_month_of_which_nothing_is_recorded_is_said(billed, question):
+    """On standard error; the answer is as empty as it was, and its form the same."""
+    remedy = "; `lahar billing invoice` shows all tenants and months\n"
+    cases = {("--tenant", "nobody"): " of tenant 'nobody'", ("--period", "2031-01"): " in '2031-01'"}
+    for options, said in cases.items():
+        for form in ((), ("--json",)):
+            done = billed("billing", question, *options, *form)
+            assert done.err == f"nothing is recorded{said}{remedy}"
+            assert "nothing is recorded" not in done.out
+    assert billed("billing", question, "--period", "2023-05").err == ""
+
+
+def test_a_tenant_of_which_only_jobs_of_kind_other_are_recorded_has_none_on_its_invoice(lahar):
+    ended = {"terminated": {"exitCode": 0, "startedAt": "2023-05-25T07:00:00Z", "finishedAt": "2023-05-25T08:00:00Z"}}
+    alone = json.loads(pod(1, {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]}))
+    del alone["metadata"]["ownerReferences"]
+    lahar("ingest", "--recorded", given=f"{json.dumps(alone)}\n")
+    said = "nothing is recorded of tenant 'default' but jobs of kind Other (--all); "
+    assert lahar("billing", "invoice", "--tenant", "default").err.startswith(said)
+    assert lahar("billing", "invoice", "--tenant", "default", "--all").err.startswith("warning")
+
+
+def test_a_budget_that_nobody_gave_is_said_to_be_none(billed):
+    said = "no budget of tenant 'nobody' in '2023-05'; `lahar billing budgets` shows all\n"
+    assert billed("billing", "budgets", "--tenant", "nobody", "--period", "2023-05").err == said
+
+
+def test_an_export_by_nobody_is_refused_with_the_remedy(billed):
+    done = billed("billing", "export", "--issuer", "", code=2)
+    assert done.err == "lahar: the issuer is empty; name who writes the invoices (--issuer NAME)\n"
+    assert done.out == ""
+
+
+def test_a_log_without_prices_is_told_from_a_book_of_a_name(lahar):
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    err = lahar("prices", "show", code=3).err
+    assert err.startswith("lahar: no price book: sqlite:")
+    assert err.endswith(" has none; give one with `lahar apply FILE`\n")
+
+
 POD: dict[str, Any] = {
     "kind": "Pod",
     "metadata": {"name": "p", "namespace": "default", "uid": "uid-1", "creationTimestamp": "2023-05-25T07:00:00Z"},
@@ -337,6 +378,8 @@ def test_open_time_is_quoted(lahar):
     quoted = lahar("billing", "quote", "--until", "2023-05-25T09:30:00Z", "--json").record
     assert quoted["sum"]["gpu_seconds"] == "9000"
     assert lahar("billing", "records", "--json").records == []
+    said = "no running attempt has used anything up to 2023-05-01T00:00:00.000000Z that is not recorded yet\n"
+    assert lahar("billing", "quote", "--until", "2023-05-01").err == said
 
 
 def test_a_quote_counts_the_jobs_of_the_invoice_and_has_no_id(lahar):
@@ -368,7 +411,7 @@ def test_a_quote_names_what_cannot_be_charged(lahar, options):
     err = lahar("billing", "quote", "--until", "2040-01-01T00:00:00Z", *options).err
     told = "it began at 2023-05-25T07:00:00.000000Z and has not ended yet; more than ten years are not charged"
     assert f"{job} main[0] attempt 1: cannot be charged: {told}; give an earlier --until, or report its end (`lahar ingest`)" in err
-    assert lahar("billing", "quote", "--until", "2040-01-01T00:00:00Z", "--tenant", "other").err == ""
+    assert "cannot be charged" not in lahar("billing", "quote", "--until", "2040-01-01T00:00:00Z", "--tenant", "other").err
 
 
 BAD = [
