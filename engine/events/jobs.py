@@ -58,7 +58,7 @@ class JobOpened(Data):
 
 @event("lahar.job.revised.v1", topic="job-events")
 class JobRevised(Data):
-    """Facts about the job changed: a managed job was updated, or the owner of an observed one was first observed.
+    """Facts about the job changed: a managed job was updated, or the owner of an observed one was observed.
 
     `None` means unchanged.
     """
@@ -73,7 +73,11 @@ class JobRevised(Data):
     user: str | None = None
     labels: dict[str, str] | None = None
     owner: bool = False
-    """The job object itself was first observed."""
+    """The job object itself was observed: true in every revision by an observation of it.
+
+    The owner is known from the first event with it on, which may be the opening. If that is a revision, billing applies the terms
+    that it gives from the job's beginning; those of later ones apply from their time on.
+    """
     created: Micros | None = None
     """When the job object was created, which may be before its first observed pod."""
     version: str | None = None
