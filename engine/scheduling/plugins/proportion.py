@@ -135,9 +135,12 @@ def share_out(total: Amounts, portions: list[Portion]) -> None:
         given: Amounts = {}
         for portion in hungry:
             old, queue = portion.deserved, portion.queue
-            wished = old | {name: old.get(name, 0) + amount * queue.weight / weight for name, amount in before.items()}
+            limit, requested = portion.limit, queue.requested
             capped = {
-                name: min(amount, portion.limit.get(name, inf), queue.requested.get(name, 0)) for name, amount in wished.items()
+                name: min(
+                    old.get(name, 0) + before.get(name, 0) * queue.weight / weight, limit.get(name, inf), requested.get(name, 0)
+                )
+                for name in old | before
             }
             portion.deserved = largest(capped, queue.guarantee) if queue.guarantee else capped
             add(given, portion.deserved.items())
