@@ -234,7 +234,10 @@ def _seen(waiting: Waiting, outcome: Outcome) -> _Seen:
 
 
 def _change(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
-    """Return whether what was said of a queue still holds, but for figures, if at all: of its first jobs they are told."""
+    """Return what has changed since a queue was last looked at.
+
+    `none`: nothing; `figures`: those of reasons, of which the first jobs are told; `other`: who waits, or why.
+    """
     before = queue.seen
     if before is None or waiting.held or seen.who != before.who or len(queue.told) < len(waiting.kinds):
         return "other"
