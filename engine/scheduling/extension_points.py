@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.entities import Job
 
-__all__ = ["POINTS", "Participants"]
+__all__ = ["POINTS", "Participants", "kind_of"]
 
 POINTS: Final[dict[str, str]] = {
     "job_order": "job_order",
@@ -91,6 +91,11 @@ class Participants:
             },
             [plugin.alike for plugin in plugins if hasattr(plugin, "job_order") or hasattr(plugin, "job_enqueueable")],
         )
+
+
+def kind_of(alike: Sequence[Callable[[Job], Hashable]], job: Job) -> Hashable:
+    """Return the same of jobs of one queue that plugins do not tell apart while they wait to be let in."""
+    return (job.key if job.preemption.privileged else "", *[function(job) for function in alike])
 
 
 def _by_tier(tiers: Sequence[Sequence[_Configured]], point: str, switch: str) -> list[list[Callable[..., Any]]]:

@@ -92,14 +92,19 @@ class Lines:
         found = self._place.get(key)
         return None if found is None else (found[0], found[2])
 
-    def update(self, alike: Callable[[Job], Hashable]) -> None:
-        """Take what has changed in the cluster.
+    def update(self, alike: Callable[[Job], Hashable]) -> bool:
+        """Take what has changed of the jobs of the cluster.
 
         Args:
             alike: the same of two jobs of a queue that plugins do not tell apart while these wait; they stand in one order then.
+
+        Returns:
+            Whether nothing has, but that jobs came that stand behind others of their kind.
         """
         changes = self._cluster.changes
         changed: Iterable[Job] | None = changes.since(self._next)
+        behind: set[str] = set()
+        others = changed is None
         if changed is None:
             changed = list(self._cluster.jobs.values())
             self.left.update(self._place)
@@ -107,17 +112,22 @@ class Lines:
             self.asking, self.pending = set(), set()
         self._next = -1  # whoever fails begins anew
         for job in changed:
-            self._file(job.key, alike)
+            if self._file(job.key, alike):
+                behind.add(job.key)
+            others = others or job.key not in behind
         self._next = changes.end
+        return not others
 
-    def _file(self, key: str, alike: Callable[[Job], Hashable]) -> None:
+    def _file(self, key: str, alike: Callable[[Job], Hashable]) -> bool:
+        """Put a job where it belongs; return whether it is a new one behind others of its kind."""
         job, found = self._cluster.jobs.get(key), self._place.get(key)
+        new = found is None and key not in self.others
         self.asking.discard(key)
         self.pending.discard(key)
         if job is not None and job.path and not (job.held or job.tasks) and job.phase in {"", "Pending"}:
             name = alike(job)
             if found is not None and found[0] is job and found[1] == name:
-                return
+                return False
             self._leave(key)
             self.others.pop(key, None)
             kinds = self._kinds.setdefault(job.queue, {})
@@ -129,17 +139,18 @@ class Lines:
             position = (job.created, job.key)
             newest = self._newest[job.queue] = max(position, self._newest.get(job.queue, position))
             self._shift(job.queue, newest=position == newest)
-            return
+            return new and kind.first is not job
         self._leave(key)
         if job is None:
             self.others.pop(key, None)
-            return
+            return False
         self.others[key] = job
         if not job.held:
             if job.phase in {"", "Pending"}:
                 self.asking.add(key)
             if job.count("Pending", "Pipelined"):
                 self.pending.add(key)
+        return False
 
     def take_out(self, job: Job) -> None:
         """Take out a job that is let in."""

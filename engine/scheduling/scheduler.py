@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS, EVICTED_BY
 from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
-from engine.scheduling.extension_points import Participants
+from engine.scheduling.extension_points import Participants, kind_of
 from engine.scheduling.lines import Lines
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import PodClass, Task
@@ -25,6 +27,18 @@ from engine.scheduling.session import Plugin, Session
 from engine.scheduling.waiting import Waiting
 
 __all__ = ["Scheduler"]
+
+
+class _Quiet(NamedTuple):
+    """A round that decided nothing."""
+
+    now: int
+    """Its time."""
+    revision: int
+    """Of the cluster after it, and …"""
+    others: int
+    """… what of that are changes of anything but jobs that were noted."""
+    outcome: Outcome
 
 
 class Scheduler:
@@ -54,7 +68,9 @@ class Scheduler:
         self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
         self._participants = Participants.of(self._tiers)
         names = {option.name for tier in configuration.tiers for option in tier}
-        self.minds_what_runs = not EVICTED_BY.keys().isdisjoint(configuration.actions) or not names.isdisjoint(more or {})
+        self._knows_all = names.isdisjoint(more or {})
+        """No plugin is of a third party."""
+        self.minds_what_runs = not EVICTED_BY.keys().isdisjoint(configuration.actions) or not self._knows_all
         """Whether a round may find something else because a pod that has its place runs: who is given notice or evicted depends on
         it, and a plugin of a third party may look at it."""
         self._cluster = cluster
@@ -63,8 +79,8 @@ class Scheduler:
         self.lines = Lines(cluster)
         """Jobs that wait to be let in."""
         self.claims = Claims(cluster)
-        self._unchanged: tuple[int, int] | None = None
-        """Revision of the cluster after a round that decided nothing, and that round's time."""
+        self._quiet: _Quiet | None = None
+        """The last round, if it decided nothing: what it found stands until something else changes."""
         self.again: int | None = None
         """When whoever runs rounds wants one though nothing has changed (microseconds); `None`: never."""
         self._look_again: int | None = None
@@ -129,10 +145,14 @@ class Scheduler:
         Raises:
             PluginError: a plugin fails, if `guarded`; what was moved by then stays so.
         """
-        if self._unchanged is not None:
-            revision, last = self._unchanged
-            if revision == self._cluster.revision and ((until := self.next_change(last)) is None or now < until):
+        quiet = self._quiet
+        if quiet is not None and ((until := self.next_change(quiet.now)) is None or now < until):
+            if quiet.revision == self._cluster.revision:
                 return Outcome(skipped=True)
+            if not (failed or guarded) and self._only_more_wait(quiet):
+                self._cluster.touched.clear()
+                self._quiet = quiet._replace(now=now, revision=self._cluster.revision)
+                return quiet.outcome
         with self._timed("open"):
             session, placement = self.open(now, guarded=guarded)
         session.limit, session.failed = limit, failed or {}
@@ -142,10 +162,25 @@ class Scheduler:
             close(session)
         outcome = session.outcome
         self._look_again = outcome.look_again
-        self._unchanged = None
+        self._quiet = None
         if not (outcome.enqueued or outcome.bound or outcome.pipelined or outcome.evicted or outcome.phases):
-            self._unchanged = (self._cluster.revision, now)
+            self._quiet = _Quiet(now, self._cluster.revision, self._others(), outcome)
         return outcome
+
+    def _others(self) -> int:
+        return self._cluster.revision - self._cluster.noted
+
+    def _only_more_wait(self, quiet: _Quiet) -> bool:
+        """Return whether since a round nothing has changed but that jobs came that wait behind others of their kind.
+
+        The first of a kind is refused, and so are they: a session would find the same again.
+        """
+        return (
+            self._knows_all
+            and not self._cluster.notices
+            and quiet.others == self._others()
+            and self.lines.update(partial(kind_of, self._participants.alike))
+        )
 
     def next_change(self, now: int) -> int | None:
         """Return when a round may find something else by time alone, after the one at `now` (microseconds); `None`: never."""

@@ -11,7 +11,7 @@ from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
-from engine.scheduling.extension_points import Participants
+from engine.scheduling.extension_points import Participants, kind_of
 from engine.scheduling.kinds import Kinds
 from engine.scheduling.lines import Lines
 from engine.scheduling.model.amounts import Amounts
@@ -124,7 +124,7 @@ class Session:
         self._job_order, self._queue_order, self._task_order = (
             [function for tier in self._points[point] for function in tier] for point in ("job_order", "queue_order", "task_order")
         )
-        lines.update(lambda job: (job.key if job.preemption.privileged else "", *[function(job) for function in alike]))
+        lines.update(partial(kind_of, alike))
         for tier in tiers:
             for plugin in tier:
                 if guarded:

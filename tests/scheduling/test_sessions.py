@@ -19,6 +19,7 @@ from engine.scheduling.model.notices import Preemption, Tenant
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.tdm import spared
 from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.session import Plugin
 from engine.scheduling.statement import Statement
 
 
@@ -75,6 +76,37 @@ def test_a_round_over_an_unchanged_cluster_asks_nobody(monkeypatch):
     add(cluster, "small", 500)
     monkeypatch.undo()
     assert bound(scheduler.round(4 * SECOND)) == [("ns/small-0", "n0")]
+
+
+class Own(Plugin):
+    """A plugin of a third party, which may look at anything."""
+
+    NAME = "own"
+
+
+def waiting(cluster, name, cpu, created):
+    return add(cluster, name, min_resources={"cpu": cpu}, min_member=1, created=created).key
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_who_comes_behind_others_of_a_kind_gets_their_answer(monkeypatch, owned):
+    cluster = cluster_of(1000)
+    waiting(cluster, "a", 5000, 3)
+    configured = configuration("proportion", *(["own"] if owned else []))
+    scheduler = Scheduler(cluster, configured, {"own": Own} if owned else {})
+    alone = scheduler.round(SECOND).reasons["ns/a"]
+    monkeypatch.setattr(scheduler, "open", None)
+    behind = waiting(cluster, "b", 5000, 4)
+    if owned:
+        with pytest.raises(TypeError):
+            scheduler.round(2 * SECOND)
+        return
+    assert scheduler.round(2 * SECOND).reasons == {"ns/a": alone, behind: alone}
+    assert scheduler.round(3 * SECOND).skipped
+    for name, cpu, created in (("first", 5000, 1), ("other", 4000, 9)):
+        waiting(cluster, name, cpu, created)
+        with pytest.raises(TypeError):
+            scheduler.round(4 * SECOND)
 
 
 def test_a_round_stops_at_its_limit_and_the_next_goes_on():

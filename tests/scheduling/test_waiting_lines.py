@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from random import Random
+from typing import Any
 
 import pytest
 from deployment import Deployment, task, vcjob
@@ -28,6 +30,7 @@ from engine.scheduling.stage import SchedulingStage
 
 SECOND = 1_000_000
 UPDATE = Lines.update
+FILE = Lines._file
 TAKE = Claims._take
 SHIFT = Lines._shift
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
@@ -52,6 +55,7 @@ def made_anew(deployment: Deployment) -> None:
         cluster.scheduler.lines.__init__(cluster.model)
         cluster.scheduler.claims.__init__(cluster.model)
         cluster.scheduler._kept.clear()
+        cluster.scheduler._quiet = None
         cluster.explainer.forget()
 
 
@@ -142,6 +146,60 @@ def test_who_comes_back_puts_others_behind(monkeypatch):
     assert returning(lambda _: None) != right
 
 
+def coming(before_each: Callable[[Deployment], object]) -> list[object]:
+    """Jobs come one by one while all is quiet: behind others of their kind, before them, as others; or something else changes."""
+    deployment = Deployment(stage=lambda: SchedulingStage(CONFIGURATIONS["fairshare"]))
+    deployment.node("n1", cpu=2)
+    deployment.apply("PriorityClass", "high", value=1000)
+
+    def come(name: str, cpu: int = 2, **spec: object) -> None:
+        deployment.submit(name, vcjob(name, task("w", 1, cpu=cpu), minAvailable=1, **spec))
+
+    story: tuple[Callable[[], object], ...] = (
+        *(partial(come, name) for name in ("j0", "j1", "j3", "j4")),
+        partial(come, "j2", cpu=3),
+        partial(come, "j5", priorityClassName="high"),
+        partial(come, "j6"),
+        partial(deployment.command, "j1", "AbortJob"),
+        partial(come, "j7"),
+        partial(deployment.node, "n1", cpu=4),
+        *(partial(come, name) for name in ("j8", "j9")),
+        partial(deployment.command, "j1", "ResumeJob"),
+    )
+    for happen in story:
+        happen()
+        deployment.settle()
+        for _ in range(5):
+            before_each(deployment)
+            deployment.wait(1)
+    return deployment.messages("scheduling", "decisions")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "bug"),
+    [
+        (Lines, "update", lambda lines, alike: UPDATE(lines, alike) or True),
+        (Lines, "_file", lambda lines, key, alike: FILE(lines, key, alike) or True),
+        (Scheduler, "_others", lambda _: 0),
+    ],
+    ids=["whoever comes", "whoever changes", "whatever changes"],
+)
+def test_who_comes_behind_others_changes_nothing_else(monkeypatch, owner, name, bug):
+    right = coming(made_anew)
+    reused: list[bool] = []
+    only_more_wait = Scheduler._only_more_wait
+
+    def noted(*given: Any) -> bool:
+        reused.append(only_more_wait(*given))
+        return reused[-1]
+
+    monkeypatch.setattr(Scheduler, "_only_more_wait", noted)
+    assert coming(lambda _: None) == right
+    assert reused.count(True) > 3
+    monkeypatch.setattr(owner, name, bug)
+    assert coming(lambda _: None) != right
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
@@ -198,7 +256,7 @@ def calls_of_next_round(monkeypatch, jobs: int) -> dict[str, int]:
         monkeypatch.setattr(owner, name, counted(calls, name, getattr(owner, name)))
     cluster, scheduler = crowded(jobs)
     calls.clear()
-    cluster.add_job(Job("ns/new", "ns", "q", min_member=1, min_resources={"cpu": 3_000}, created=jobs))
+    cluster.add_job(Job("ns/new", "ns", "q", min_member=1, min_resources={"cpu": 3_000}, created=-1))  # before all: a session opens
     assert not scheduler.round(2 * SECOND).skipped
     monkeypatch.undo()
     return calls

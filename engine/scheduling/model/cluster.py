@@ -55,6 +55,8 @@ class Cluster:
         """Namespace → sum over its jobs."""
         self.revision = 0
         """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
+        self.noted = 0
+        """Counts, of these, jobs that came or are not as they were (`note`)."""
         self.outdated: Callable[[], None] | None = None
         """Brings `quotas`, `budgets`, `namespace_weights` and `tenants` up to date; `None`: they are."""
         self._unsettled = False
@@ -154,6 +156,7 @@ class Cluster:
         """Note that a job is not as it was."""
         self.touched[job.key] = job
         self.changes.note(job)
+        self.noted += 1
         self.revision += 1
 
     def remove_job(self, key: str) -> None:
