@@ -69,10 +69,12 @@ class _Queue:
     """The same by job; what differs from it is outdated."""
     checked: int = 0
     """Up to how many shifts that was done."""
-    turns: list[tuple[Micros, Job]] = field(default_factory=list)
-    """The first ones, when all were last looked at, and when each may be told other figures (microseconds): the earliest first."""
+    first: list[Job] = field(default_factory=list)
+    """The first ones, when all were last looked at."""
+    turns: list[tuple[Micros, Job]] | None = None
+    """When each of them may be told other figures (microseconds), the earliest first; `None`: it was not asked since."""
     seen: _Seen | None = None
-    """What the last round has found, if nobody was told anything: what is equal to it is told nobody before `again`."""
+    """What the last round has found: what is equal to it is told nobody before `again`."""
     again: Micros | None = None
     """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
 
@@ -127,10 +129,8 @@ class Explainer:
             if change == "figures":
                 queue.seen, queue.again = seen, self._figures(name, queue, outcome)
             if change == "other" or (queue.again is not None and queue.again <= now):
-                queue.again = None
-                told = dict(self._in_queue(name, queue, waiting, outcome, now))
-                queue.seen = None if told else seen
-                found |= told
+                queue.seen, queue.again = seen, None
+                found |= self._in_queue(name, queue, waiting, outcome, now)
             if queue.again is not None:
                 self.again = queue.again if self.again is None else min(self.again, queue.again)
         self._lines.shifts.clear()
@@ -138,6 +138,8 @@ class Explainer:
 
     def _figures(self, name: str, queue: _Queue, outcome: Outcome) -> Micros | None:
         """Return when the figures of the first jobs are worth a record, where they alone are new (microseconds); `None`: never."""
+        if queue.turns is None:
+            queue.turns = sorted(((figures_due(self._head(job.key)), job) for job in queue.first), key=itemgetter(0))
         said: dict[int, JobExplained] = {}
         for due, job in queue.turns:
             member, before = self._lines.member(job.key), self._head(job.key).reason
@@ -160,7 +162,7 @@ class Explainer:
         parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
         every = len(waiting)
         first = waiting.first(FIRST)
-        queue.turns = sorted(((figures_due(self._head(job.key)), job) for _, job in first), key=itemgetter(0))
+        queue.first, queue.turns = [job for _, job in first], None
         chosen = dict(waiting.own) | dict(first)
         for rank, kind in waiting.kinds:
             jobs = _changed(queue, kind, parts[kind], moved=kind in moved)
