@@ -101,14 +101,18 @@ class Bills:
         return list_price(record, self._rules(record.run)[0])
 
     def _rules(self, run: UsageRecorded) -> tuple[PriceVersion | None, Event[Data] | None]:
-        """Return the price version of a run, also one that a later book leaves out, and the event that brought it."""
-        found, source, book, name = None, None, Book(), run.price_version or ""
+        """Return the price version of a run, also one that a later book leaves out, and the event that put it in force there."""
+        found, source, name = None, None, run.price_version or ""
+        book, was_in_force = Book(), False
         for event in cluster_facts(self._source):
             if (changed := applied(book, event)) is None:
                 continue
-            if name in changed.names:
-                found, source = changed.names[name], source if name in book.names else event
-            book = changed
+            book, found = changed, changed.names.get(name, found)
+            version, _ = book.at(run.start)
+            is_in_force = version is not None and version.version == name
+            if is_in_force and not was_in_force:
+                source = event
+            was_in_force = is_in_force
         return found, source
 
     def explain(self, record: str) -> RecordExplanation | AdjustmentExplanation:

@@ -34,8 +34,8 @@ def adjustment_id(invoice: str) -> str:
 
 
 def rounded(amount: Decimal, currency: str | None) -> Decimal:
-    """Return an amount rounded for payment: half to even, to the currency's decimals."""
-    return _ROUNDED.quantize(amount, Decimal(1).scaleb(-CURRENCIES.get(currency or "", 2)))
+    """Return an amount rounded for payment: half to even, to the currency's decimals; zero has no sign."""
+    return _ROUNDED.plus(_ROUNDED.quantize(amount, Decimal(1).scaleb(-CURRENCIES.get(currency or "", 2))))
 
 
 def used(data: UsageRecorded) -> Iterator[tuple[Charge, Decimal, Decimal]]:

@@ -125,7 +125,7 @@ class RecordExplanation:
     end: Event[AttemptEnded] | None
     """End of the attempt that gave the record its class; `None`: it was not known, or another rule did."""
     book: Event[Data] | None
-    """Price book that brought its price version; `None`: it has none."""
+    """Price book that put its price version in force there; `None`: it has none."""
 
     def document(self) -> dict[str, Any]:
         """Return its JSON: the record's, with the numbers of its sum."""
@@ -261,7 +261,7 @@ def explain_record(
         source: the run that it is part of.
         original: of a reversal, the run that it takes back.
         rules: its price version.
-        book: the price book that brought this version.
+        book: the price book that put this version in force there.
 
     Raises:
         LogError: the log cannot be read to its end.

@@ -324,6 +324,69 @@ def test_a_total_has_the_decimals_of_its_currency_in_json_as_in_the_table(lahar,
     assert "0.50 EUR" in lahar("billing", "invoice").out
 
 
+def test_a_total_that_rounds_to_zero_from_below_has_no_sign(lahar, folder):
+    Path("prices.yaml").write_text(BOOK.replace('increment_seconds: "60"', 'increment_seconds: "1"'))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{LONG}\n")
+    lahar("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    sooner = LONG.replace("2023-05-25T13:10:11Z", "2023-05-25T13:10:10Z").replace(
+        '"resourceVersion": "1"', '"resourceVersion": "2"'
+    )
+    lahar("ingest", "--recorded", given=f"{sooner}\n")
+    invoice = lahar("billing", "invoice", "--period", "2023-06", "--json").record
+    assert (invoice["total"], invoice["amount"], invoice["adjustment"]) == ("0.00", "-0.000825", "0.000825")
+    assert " 0.00 EUR" in lahar("billing", "invoice", "--period", "2023-06").out
+    adjustment = only(exported(lahar, "--period", "2023-06"), record="adjustment")
+    *_, told = lahar("billing", "explain", adjustment["id"]).out.splitlines()
+    assert told == "0.00 - -0.000825 = 0.000825 EUR"
+
+
+def book_of(*versions):
+    """A price book of versions, each with the day from which it holds."""
+    head, body = BOOK.split('    - version: first\n      from: "2023-01-01"\n')
+    return head + "".join(f'    - version: {name}\n      from: "{day}"\n{body}' for name, day in versions)
+
+
+def test_the_price_book_that_is_named_is_the_one_that_put_the_version_in_force_for_the_use(lahar, folder):
+    """Not one that had the version for another time, nor one that only repeats it."""
+    later = ("c", "2031-01-01")
+    for month, versions in (
+        (1, (("a", "2023-01-01"), ("b", "2030-01-01"))),
+        (4, (("a", "2023-01-01"), ("b", "2023-05-01"))),
+        (5, (("a", "2023-01-01"), ("b", "2023-05-01"), later)),
+    ):
+        Path("prices.yaml").write_text(book_of(*versions))
+        lahar("apply", "prices.yaml", "--at", f"2023-{month:02}-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{LONG}\n")
+    book, *_ = explained(lahar, meter="gpu_seconds", record="usage", start="2023-05-25T13:00:00.000000Z")
+    assert book.endswith("PriceBook prices was applied at 2023-04-01 00:00:00Z")
+
+
+def test_a_late_price_book_that_prices_the_past_is_named(lahar, folder):
+    Path("prices.yaml").write_text(book_of(("a", "2030-01-01")))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=f"{LONG}\n")
+    Path("prices.yaml").write_text(book_of(("a", "2023-05-01")))
+    lahar("apply", "prices.yaml", "--at", "2023-06-03T00:00:00Z")
+    told = explained(lahar, meter="gpu_seconds", record="usage", start="2023-05-25T13:00:00.000000Z")
+    assert told[-1].endswith("PriceBook prices was applied at 2023-06-03 00:00:00Z")
+
+
+def test_a_version_that_a_later_book_leaves_out_is_still_found(lahar, folder):
+    """The book's clock was behind: by its time the version was not in force yet."""
+    for day, name in ((1, "a"), (3, "b")):
+        Path("prices.yaml").write_text(book_of((name, "2023-05-01")))
+        lahar("apply", "prices.yaml", "--at", f"2023-01-0{day}T00:00:00Z")
+        if name == "a":
+            lahar("ingest", "--recorded", given=f"{LONG}\n")
+            lahar("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    must_be_recomputed(lahar, [one for one in exported(lahar) if one["record"] != "adjustment"])
+    record = only(exported(lahar, "--period", "2023-05"), meter="gpu_seconds", record="excess")
+    shown = lahar("billing", "explain", record["id"]).out
+    assert "(price version a)" in shown
+    assert "PriceBook prices was applied at 2023-01-01" in shown
+
+
 def test_an_invoice_with_jobs_of_kind_other_has_ids_of_its_own(billed):
     """One id never has two contents: neither in a file of records nor among invoices."""
     billed("ingest", "--recorded", given=pod("alone", "2023-05-25T12:00:00Z", "2023-05-25T12:00:09Z", None) + "\n")
