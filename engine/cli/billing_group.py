@@ -48,6 +48,7 @@ OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (s
 
 _SHOWN: Final = 200
 """Records shown to people unless asked for more."""
+_BUT_OTHER: Final = " but jobs of kind Other (--all)"
 
 
 @billing.command("records", examples=["lahar billing records --job default/train", "lahar billing records --period 2026-10 --json"])
@@ -69,7 +70,7 @@ def records(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
         wanted = bills.wanted(period, tenant, job, other=other)
-        _note_if_empty(output, bills, wanted)
+        _note_if_empty(output, bills, wanted, job)
         if output.as_json:
             bills.write(sys.stdout.buffer, lambda usage, stream: write_records(usage.records(wanted), stream))
             return
@@ -104,16 +105,20 @@ def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
         yield Bills(questions, source, settings.cluster)
 
 
-def _note_if_empty(output: Output, bills: Bills, wanted: RunFilter) -> None:
-    """Say so if a month or a tenant was asked for of which nothing is recorded."""
+def _note_if_empty(output: Output, bills: Bills, wanted: RunFilter, job: str | None = None) -> None:
+    """Say so if a month or a tenant was asked for of which nothing is recorded; `job` is said as it was typed."""
 
     def is_empty(wanted: RunFilter) -> bool:
         return bills.ask(lambda usage: next(usage.runs(wanted), None) is None)
 
     if (wanted.period is not None or wanted.tenant is not None) and is_empty(wanted):
-        hidden = "" if wanted.other or is_empty(wanted._replace(other=True)) else " but jobs of kind Other (--all)"
-        asked = _asked(wanted.period, wanted.tenant, wanted.job)
-        output.note(f"nothing is recorded{asked}{hidden}; `lahar billing invoice` shows all tenants and months")
+        hidden = "" if wanted.other or is_empty(wanted._replace(other=True)) else _BUT_OTHER
+        shows = (
+            "quote` shows use since the last hour mark"
+            if is_empty(RunFilter(other=True))
+            else "invoice` shows all tenants and months"
+        )
+        output.note(f"nothing is recorded{_asked(wanted.period, wanted.tenant, job)}{hidden}; `lahar billing {shows}")
 
 
 def _asked(period: str | None, tenant: str | None, job: str | None = None) -> str:
@@ -141,8 +146,8 @@ def export_command(
     """
     output, settings, form = output_of(context, as_json), settings_of(context, log), "jsonl" if as_json else form
     with _bills(settings) as bills:
-        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
         bills.export(form, sys.stdout.buffer, period=period, tenant=tenant, issuer=issuer, other=other)
+        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
 
 
 @billing.command("invoice", examples=["lahar billing invoice", "lahar billing invoice --period 2026-10 --tenant research"])
@@ -293,8 +298,10 @@ def quote_command(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
         found, uncharged = bills.quote(end := moment(until), tenant=tenant, other=other)
-    if not found and not uncharged:
-        output.note(f"no running attempt{_asked(None, tenant)} has used anything up to {format_time(end)} that is not recorded yet")
+        if not found and not uncharged:
+            hidden = _BUT_OTHER if not other and any(bills.quote(end, tenant=tenant, other=True)) else ""
+            used = f"has used anything up to {format_time(end)} that is not recorded yet"
+            output.note(f"no running attempt{_asked(None, tenant)} {used}{hidden}")
     for attempt in uncharged:
         output.warn(f"{attempt.sentence()}; give an earlier --until, or report its end (`lahar ingest`)")
     if output.as_json:

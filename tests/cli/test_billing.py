@@ -274,9 +274,19 @@ def test_a_tenant_of_which_only_jobs_of_kind_other_are_recorded_has_none_on_its_
     alone = json.loads(pod(1, {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]}))
     del alone["metadata"]["ownerReferences"]
     lahar("ingest", "--recorded", given=f"{json.dumps(alone)}\n")
-    said = "nothing is recorded of tenant 'default' but jobs of kind Other (--all); "
+    said = "nothing is recorded of tenant 'default' but jobs of kind Other (--all); `lahar billing invoice` shows"
     assert lahar("billing", "invoice", "--tenant", "default").err.startswith(said)
     assert lahar("billing", "invoice", "--tenant", "default", "--all").err.startswith("warning")
+
+
+def test_where_no_invoice_has_anything_the_quote_is_named_instead(lahar):
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    (job,) = {event["subject"] for event in lahar("history", "default/j", "--json").records}
+    for given in ("default/j", job):
+        said = (
+            f"nothing is recorded of tenant 'default' of job {given!r}; `lahar billing quote` shows use since the last hour mark\n"
+        )
+        assert lahar("billing", "records", "--tenant", "default", "--job", given).err == said
 
 
 def test_a_budget_that_nobody_gave_is_said_to_be_none(billed):
@@ -285,7 +295,7 @@ def test_a_budget_that_nobody_gave_is_said_to_be_none(billed):
 
 
 def test_an_export_by_nobody_is_refused_with_the_remedy(billed):
-    done = billed("billing", "export", "--issuer", "", code=2)
+    done = billed("billing", "export", "--issuer", "", "--tenant", "nobody", code=2)
     assert done.err == "lahar: the issuer is empty; name who writes the invoices (--issuer NAME)\n"
     assert done.out == ""
 
@@ -392,6 +402,15 @@ def test_a_quote_counts_the_jobs_of_the_invoice_and_has_no_id(lahar):
         quoted = lahar("billing", "quote", "--until", "2023-05-25T07:30:00Z", *options, "--json").record
         assert (quoted["sum"]["gpu_seconds"], len(quoted["lines"])) == (gpu, int(gpu) // 1800)
         assert "invoice" not in quoted
+
+
+def test_a_quote_that_is_empty_says_so_if_jobs_of_kind_other_run(lahar):
+    alone = json.loads(pod(1, RUNNING))
+    del alone["metadata"]["ownerReferences"]
+    lahar("ingest", "--recorded", given=f"{json.dumps(alone)}\n")
+    for until, hidden in (("2023-05-25T07:30:00", " but jobs of kind Other (--all)"), ("2023-05-01T00:00:00", "")):
+        said = f"no running attempt has used anything up to {until}.000000Z that is not recorded yet{hidden}\n"
+        assert lahar("billing", "quote", "--until", f"{until}Z").err == said
 
 
 def test_a_quote_warns_of_what_has_no_price(lahar):
