@@ -31,7 +31,7 @@ from engine.history.billing_explanation import AdjustmentExplanation, RecordExpl
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
-from engine.history.reading import cluster_facts
+from engine.history.reading import cluster_facts, events_of
 from engine.history.record_events import events_behind
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
@@ -94,14 +94,14 @@ class Bills:
 
     def events(self, record: Record) -> list[Event[Data]]:
         """Return the job events behind a record: what its pod requested, then what starts and ends its slice."""
-        return events_behind(self._source, record)
+        return events_behind(events_of(self._source, record.job), record)
 
     def list_price(self, record: Record) -> Decimal | None:
         """Return the price of one unit by which a record was charged, before all factors; `None`: none is known."""
         return list_price(record, self._rules(record.run)[0])
 
     def _rules(self, run: UsageRecorded) -> tuple[PriceVersion | None, Event[Data] | None]:
-        """Return the price version of a run, also one that a later book leaves out, and the event that put it in force there."""
+        """Return the price version of a run, also one that a later book leaves out, and the event that put it in force for it."""
         found, source, name = None, None, run.price_version or ""
         book, was_in_force = Book(), False
         for event in cluster_facts(self._source):

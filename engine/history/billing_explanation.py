@@ -23,6 +23,7 @@ from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.prices import METERS, Meter, PriceVersion
 from engine.events.times import Micros, format_time
 from engine.history.formatting import moment, plural
+from engine.history.reading import events_of
 from engine.history.record_events import cause_of, end_of, events_behind, node_fact, slot_of, terms_behind
 from engine.history.sentences import describe
 from engine.log.port import Searchable
@@ -123,9 +124,9 @@ class RecordExplanation:
     terms: dict[str, tuple[Event[Data], dict[str, object]]]
     """Events that gave the job tenant, queue and its other terms, by id, each with those that it gave."""
     end: Event[AttemptEnded] | None
-    """End of the attempt that gave the record its class; `None`: it was not known, or another rule did."""
+    """End of the attempt that gave the record its class; `None`: the record is `reserved`, or no end was known."""
     book: Event[Data] | None
-    """Price book that put its price version in force there; `None`: it has none."""
+    """Price book that put its price version in force for that time; `None`: it has none."""
 
     def document(self) -> dict[str, Any]:
         """Return its JSON: the record's, with the numbers of its sum."""
@@ -261,15 +262,15 @@ def explain_record(
         source: the run that it is part of.
         original: of a reversal, the run that it takes back.
         rules: its price version.
-        book: the price book that put this version in force there.
+        book: the price book that put this version in force for that time.
 
     Raises:
         LogError: the log cannot be read to its end.
     """
-    run, charge = record.run, record.charge
+    run, charge, job = record.run, record.charge, events_of(log, record.job)
     excess = cause = None
     if original is not None:
-        cause = cause_of(log, source)
+        cause = cause_of(log, job, source)
     first = source if original is None else original
     if first.data.record == "excess":
         excess = Excess(tuple(_used(log, first)), first.data.length, rules)
@@ -281,10 +282,10 @@ def explain_record(
         tuple(_weights(run, rules)) if charge.meter == "weighted_seconds" and rules is not None else (),
         excess,
         cause,
-        node_fact(log, first),
-        tuple(events_behind(log, record, named)),
-        terms_behind(log, first),
-        end_of(log, first),
+        node_fact(log, job, first),
+        tuple(events_behind(job, record, named)),
+        terms_behind(job, first),
+        end_of(job, first),
         book,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -14,8 +14,8 @@ from engine.events import Data, Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import JobForgotten, JobOpened, JobRevised
-from engine.history.reading import cluster_facts, events_of
+from engine.events.jobs import JobOpened, JobRevised
+from engine.history.reading import cluster_facts
 from engine.log.port import Searchable
 
 __all__ = ["cause_of", "end_of", "events_behind", "node_fact", "slot_of", "terms_behind"]
@@ -25,16 +25,16 @@ _SHOWN: Final = ("tenant", "project", "user", "queue", "priority_class", "preemp
 _NOTHING: Final = Terms("", "", "", "", "", "", "", (), None, preemptible=False)
 
 
-def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) -> list[Event[Data]]:
+def events_behind(job: Sequence[Event[Data]], record: Record, named: Collection[str] = ()) -> list[Event[Data]]:
     """Return the job events behind a record: what its pod requested, then what starts and ends its use.
 
     Args:
-        log: the log to search.
+        job: all events of the record's job.
         record: the record.
         named: ids of further events to return.
     """
     requested, bounds = None, []
-    for event in events_of(log, record.job):
+    for event in job:
         data = event.data
         if (
             isinstance(data, AttemptStarted | AttemptChanged)
@@ -48,13 +48,13 @@ def events_behind(log: Searchable, record: Record, named: Collection[str] = ()) 
     return bounds if requested is None or requested in bounds else [requested, *bounds]
 
 
-def node_fact(log: Searchable, run: Event[UsageRecorded]) -> Event[Data] | None:
+def node_fact(log: Searchable, job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> Event[Data] | None:
     """Return the fact that says a run's node type and GPU model.
 
     It is the last such fact about the node before the attempt was bound to it, else the first fact about it, if it says so. `None`:
     the run has neither, or no fact says both: the attempt's own events do, or say one of them.
     """
-    data, job = run.data, events_of(log, run.subject)
+    data = run.data
     bound = [event.time for event in job if isinstance(event.data, AttemptBound) and slot_of(event.data) == slot_of(data)]
     kind = data.node_type, data.gpu_model
     if not bound or kind == (None, None):
@@ -76,25 +76,21 @@ def _kind(fact: Event[Any]) -> tuple[str | None, str | None]:
     return fact.data.type, fact.data.gpu_model
 
 
-def terms_behind(log: Searchable, run: Event[UsageRecorded]) -> dict[str, tuple[Event[Data], dict[str, object]]]:
-    """Return the events that gave a job the terms of a run, by id, each with those that it gave and no later one changed."""
+def terms_behind(job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> dict[str, tuple[Event[Data], dict[str, object]]]:
+    """Return which of a job's events gave it the terms of a run, by id, each with those that it gave and no later one changed."""
     given: list[dict[str, Event[Data]]] = []
-    state, begun = State(), False
-    for event in events_of(log, run.subject):
-        begun = begun or event.id == run.data.begun
-        if isinstance(event.data, JobForgotten):
-            if begun:
-                break
-            state, given = State(), []
-        elif isinstance(event.data, JobOpened | JobRevised):
-            known = state.jobs.get(run.subject)
-            last = known.job.since[-1][2] if known is not None else None
-            absorb(state, event)
-            terms = state.jobs[run.subject].job.terms if run.subject in state.jobs else []
-            if len(terms) > len(given):
-                before, kept = (_NOTHING, {}) if last is None else (terms[last], given[last])
-                names = (name for name in Terms.__struct_fields__ if getattr(terms[-1], name) != getattr(before, name))
-                given.append(kept | dict.fromkeys(names, event))
+    state = State()
+    for event in job:
+        if not isinstance(event.data, JobOpened | JobRevised):
+            continue
+        known = state.jobs.get(run.subject)
+        last = known.job.since[-1][2] if known is not None else None
+        absorb(state, event)
+        terms = state.jobs[run.subject].job.terms if run.subject in state.jobs else []
+        if len(terms) > len(given):
+            before, kept = (_NOTHING, {}) if last is None else (terms[last], given[last])
+            names = (name for name in Terms.__struct_fields__ if getattr(terms[-1], name) != getattr(before, name))
+            given.append(kept | dict.fromkeys(names, event))
     found: dict[str, tuple[Event[Data], dict[str, object]]] = {}
     if run.data.terms < len(given):
         for name, event in given[run.data.terms].items():
@@ -104,14 +100,18 @@ def terms_behind(log: Searchable, run: Event[UsageRecorded]) -> dict[str, tuple[
     return found
 
 
-def end_of(log: Searchable, run: Event[UsageRecorded]) -> Event[Any] | None:
-    """Return the end of an attempt (`AttemptEnded`) that gave a run its class; `None`: it had not ended, or another rule did."""
+def end_of(job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> Event[Any] | None:
+    """Return the end of an attempt (`AttemptEnded`) that gave a run its class; `None`: it is `reserved`, or no end was known.
+
+    A run is `useful` while no end is known, so an end that was recorded after such a run did not make it so.
+    """
     data = run.data
-    for event in events_of(log, run.subject):
+    for event in job:
         ended = event.data
         if isinstance(ended, AttemptEnded) and slot_of(ended) == slot_of(data):
             end = End(event.time, event.id, 0, ended.phase, ended.reason, ended.inferred, ended.replaceable)
-            return event if data.kind != "reserved" and worth_of(end) == data.worth else None
+            known = data.worth != "useful" or event.recordedtime <= run.recordedtime
+            return event if known and worth_of(end) == data.worth else None
     return None
 
 
@@ -120,10 +120,10 @@ def slot_of(data: Any) -> tuple[object, ...]:  # noqa: ANN401 - events of attemp
     return tuple(getattr(data, name, None) for name in ("task", "index", "attempt"))
 
 
-def cause_of(log: Searchable, reversal: Event[UsageRecorded]) -> Event[Data] | None:
+def cause_of(log: Searchable, job: Sequence[Event[Data]], reversal: Event[UsageRecorded]) -> Event[Data] | None:
     """Return the event whose news a reversal follows."""
     written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
     cause = next(message.causationid for message in written if message.id == reversal.id)
     if cause == reversal.data.begun:  # earlier builds named no fact in what a timer wrote
         return None
-    return next((event for event in chain(events_of(log, reversal.subject), cluster_facts(log)) if event.id == cause), None)
+    return next((event for event in chain(job, cluster_facts(log)) if event.id == cause), None)

@@ -12,6 +12,7 @@ from engine.events.billing import UsageRecorded
 from engine.events.inputs import NodeObserved
 from engine.history.billing_explanation import explain_record
 
+HOUR = 3600
 DAY = 86_400
 BY_TYPE = {"gpu_seconds": {"*": "0.1", "large": "1"}}
 
@@ -74,6 +75,27 @@ def test_of_an_attempt_that_was_bound_twice_the_fact_before_the_last_time_is_nam
     assert named(story) == [("large", "large")]
 
 
+def lines_of_class(story: Story) -> list[tuple[str, str]]:
+    """Return month and class of each record that was written, as an explanation of it says."""
+    found = list[tuple[str, str]]()
+    for event in written(story.log):
+        for record in records_of(event) if isinstance(event.data, UsageRecorded) else ():
+            *_, line = explain_record(story.log, record, event, None, None).sentences()
+            found.append((event.data.period, line))
+    return found
+
+
+def test_an_end_that_was_learnt_after_a_record_was_written_did_not_give_it_its_class() -> None:
+    story = told()
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.wait(2 * HOUR)
+    story.end("j", 0, 2 * HOUR + 60, phase="Succeeded")
+    *before, last = lines_of_class(story)
+    assert set(before) == {("2026-03", "class useful: no end was known when it was recorded")}
+    assert last == ("2026-03", "class useful: the attempt ended Succeeded")
+
+
 def test_a_record_of_a_closed_month_keeps_the_class_that_it_had_before_the_end_was_known() -> None:
     story = told()
     story.start("j", 0, 0)
@@ -81,12 +103,7 @@ def test_a_record_of_a_closed_month_keeps_the_class_that_it_had_before_the_end_w
     story.wait(40 * DAY)
     story.close("2026-03", 40 * DAY)
     story.end("j", 0, 40 * DAY, phase="Failed", reason="AppFailed")
-    said = set()
-    for event in written(story.log):
-        for record in records_of(event) if isinstance(event.data, UsageRecorded) else ():
-            *_, line = explain_record(story.log, record, event, None, None).sentences()
-            said.add((event.data.period, line))
-    assert said == {
+    assert set(lines_of_class(story)) == {
         ("2026-03", "class useful: no end was known when it was recorded"),
         ("2026-04", "class useful: no end was known when it was recorded"),
         ("2026-04", "class failed: the attempt ended Failed, AppFailed"),
