@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.billing.calendar import HOUR, floor_hour
+from engine.billing.runs import WAITING
 from engine.billing.state import Run
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.times import Micros
@@ -98,7 +99,7 @@ def _is_same(run: Run, wanted: Run, is_closed: IsClosed) -> bool:
         and run.begun == wanted.begun
         and run.size == wanted.size
         and run.terms == wanted.terms
-        and (run.node == wanted.node or run.kind in {"queued", "reserved"})  # waiting has no node: only the price may have one
+        and (run.node == wanted.node or run.kind in WAITING)  # earlier builds gave waiting the node that came after it
         and run.node_type == wanted.node_type
         and run.gpu_model == wanted.gpu_model
         and run.price_version == wanted.price_version

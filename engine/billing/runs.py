@@ -17,6 +17,7 @@ from statemachines.vocabulary import failure_class
 
 __all__ = [
     "LONGEST",
+    "WAITING",
     "Segment",
     "fact_about",
     "is_billable",
@@ -30,6 +31,9 @@ __all__ = [
 
 LONGEST: Final = 10 * 366 * 24 * HOUR
 """Longest attempt that is billed: ten years. A timestamp of the year 9999 would fill 95,000 invoices in one step."""
+
+WAITING: Final = frozenset({"queued", "reserved"})
+"""Kinds of segments that have no node, but may have the price of the one that the attempt gets."""
 
 _STOPPED: Final = "StoppedByUser"
 """Reason of attempts of a job that its user ended or suspended: nothing is done again for them."""
@@ -172,7 +176,7 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
                         because if stop == end or because is not ended else None,
                         sizes[sized][2],
                         terms[termed][2],
-                        attempt.node,
+                        None if kind in WAITING else attempt.node,
                         node_type,
                         gpu_model,
                         None if version is None else version.version,

@@ -148,7 +148,7 @@ class UsageRecorded(Usage):
     preemptible: bool = False
     """The job's label `volcano.sh/preemptable` is `true`."""
     node: str | None = None
-    """Node of the attempt."""
+    """Node of the attempt; `queued` and `reserved` time has none, but earlier builds gave it one."""
     node_type: str | None = None
     """Type by the node's labels when the attempt got it, or by the first ones known later; `None`: unknown."""
     gpu_model: str | None = None

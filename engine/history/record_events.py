@@ -55,20 +55,25 @@ def node_fact(log: Searchable, job: Sequence[Event[Data]], run: Event[UsageRecor
     the run has neither, or no fact says both: the attempt's own events do, or say one of them.
     """
     data = run.data
-    bound = [event.time for event in job if isinstance(event.data, AttemptBound) and slot_of(event.data) == slot_of(data)]
+    bound = [
+        (event.time, event.data.node)
+        for event in job
+        if isinstance(event.data, AttemptBound) and slot_of(event.data) == slot_of(data)
+    ]
     kind = data.node_type, data.gpu_model
     if not bound or kind == (None, None):
         return None
+    moment, node = bound[-1]
     known = (
         event
         for event in cluster_facts(log)
         if isinstance(event.data, NodeObserved)
-        and (event.clusterid, event.data.name) == (run.clusterid, data.node)
+        and (event.clusterid, event.data.name) == (run.clusterid, data.node or node)
         and event.recordedtime <= run.recordedtime
     )
     facts = sorted(known, key=lambda fact: fact.time)
     # The shard may not have taken all of them yet, so of those before only one that agrees can be what it knew.
-    found = [fact for fact in facts if fact.time <= bound[-1] or fact is facts[0]]
+    found = [fact for fact in facts if fact.time <= moment or fact is facts[0]]
     return next((fact for fact in reversed(found) if _kind(fact) == kind), None)
 
 

@@ -14,6 +14,7 @@ from engine.billing import runs
 from engine.billing.runs import Segment, segments
 from engine.events.attempts import AttemptBound, AttemptRunning, AttemptTerminating
 from engine.events.billing import UsageRecorded
+from engine.events.jobs import JobPhaseChanged
 from engine.history.billing import check_billing
 
 DAY = 86_400
@@ -94,6 +95,30 @@ def test_records_of_earlier_builds_that_did_not_say_that_an_end_is_inferred_stay
     story.wait(42 * DAY)
     (record,) = story.records()
     assert (record.quantity, record.inferred) == (50, False)
+    assert list(check_billing(story.log)) == []
+
+
+@pytest.mark.parametrize("kind", ["queued", "reserved"])
+def test_waiting_has_no_node_and_records_of_earlier_builds_that_gave_it_one_stay_valid(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story()
+    story.prices({"prices": PRICES, f"bill_{kind}": True})
+    for job in ("earlier", "now"):
+        with monkeypatch.context() as build:
+            if job == "earlier":
+                build.setattr(runs, "WAITING", ())
+            story.start(job, 0, 0)
+            if kind == "reserved":
+                story.say("job-events", JobPhaseChanged("Pending", "Privileged", reserved=NOON + DAY * SECOND), job, 0)
+            story.run(job, 0, 50)
+            story.end(job, 0, 60)
+    story.late("earlier", 0, 60, started=NOON + 50 * SECOND)
+    nodes = {"earlier": "n1", "now": None}
+    for job, node in nodes.items():
+        waited, ran = story.records(job)
+        assert (waited.run.kind, waited.run.node, waited.run.revision) == (kind, node, 0)
+        assert (ran.run.kind, ran.run.node, ran.run.revision) == ("running", "n1", 0)
     assert list(check_billing(story.log)) == []
 
 

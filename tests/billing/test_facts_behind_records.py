@@ -17,10 +17,10 @@ DAY = 86_400
 BY_TYPE = {"gpu_seconds": {"*": "0.1", "large": "1"}}
 
 
-def told() -> Story:
+def told(**rules: bool) -> Story:
     """Return a shard that has prices by type of node."""
     story = Story()
-    story.prices({"prices": BY_TYPE}, at=-1000)
+    story.prices({"prices": BY_TYPE, **rules}, at=-1000)
     return story
 
 
@@ -62,6 +62,15 @@ def test_no_fact_is_named_where_the_event_that_bound_the_attempt_has_the_type() 
     story.say("cluster", NodeObserved("n1", type="large"), "n1", 50)
     story.end("j", 0, 100)
     assert named(story) == [("large", "no fact")]
+
+
+def test_waiting_that_has_the_price_of_the_node_names_the_fact_about_it() -> None:
+    story = told(bill_queued=True)
+    story.say("cluster", NodeObserved("n1", type="large"), "n1", -10)
+    story.start("j", 0, 0)
+    story.run("j", 0, 50)
+    story.end("j", 0, 100)
+    assert named(story) == [("large", "large"), ("large", "large")]
 
 
 def test_of_an_attempt_that_was_bound_twice_the_fact_before_the_last_time_is_named() -> None:
