@@ -125,7 +125,7 @@ class Explainer:
         for name, waiting in sorted(outcome.waiting.items()):
             queue = self._queues[name] = queues.get(name) or _Queue()
             seen = _seen(waiting, outcome)
-            change = "other" if name in self._lines.shifts else _change(queue, seen, waiting)
+            change = "other" if name in self._lines.shifts else _difference(queue, seen, waiting)
             if change == "figures":
                 queue.seen, queue.again = seen, self._figures(name, queue, outcome)
             if change == "other" or (queue.again is not None and queue.again <= now):
@@ -235,7 +235,7 @@ def _seen(waiting: Waiting, outcome: Outcome) -> _Seen:
     return _Seen(who, reasons + [reason for found in parts for _, reason in found])
 
 
-def _change(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
+def _difference(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
     """Return what has changed since a queue was last looked at.
 
     `none`: nothing; `figures`: those of reasons, of which the first jobs are told; `other`: who waits, or why.
