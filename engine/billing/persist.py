@@ -179,11 +179,9 @@ def _pack(state: State, known: Known) -> None:
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    pages: tuple[bytes, ...] = ()
-    if len(known.attempts) > _FIRST:
-        # Copies of exact size, as in `Packed.of`.
-        pages = tuple(bytes(memoryview(_write(known.attempts[at : at + PAGE]))) for at in range(_FIRST, len(known.attempts), PAGE))
-    state.idle[job.id] = _packed(known, pages)
+    # Copies of exact size, as in `Packed.of`.
+    pages = [bytes(memoryview(_write(known.attempts[at : at + PAGE]))) for at in range(_FIRST, len(known.attempts), PAGE)]
+    state.idle[job.id] = _packed(known, tuple(pages))
     del state.jobs[job.id]
 
 
