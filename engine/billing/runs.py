@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from engine.billing.book import NO_PRICES, Book, bills
 from engine.billing.calendar import HOUR, floor_hour, month_of
 from engine.billing.state import Attempt, End, Job, NodeFact, Point, Reservation, Run
+from engine.events.attempts import AttemptEnded
 from engine.events.billing import SegmentKind, Worth
 from engine.events.prices import PriceVersion
 from engine.events.times import Micros, format_time
@@ -199,7 +200,7 @@ def place_in(timeline: Timeline[T], moment: Micros) -> int:
     return place
 
 
-def worth_of(end: End | None) -> Worth:
+def worth_of(end: End | AttemptEnded | None) -> Worth:
     """Classify the use of an attempt. One that its user stopped, or that was stopped on demand and is not replaced, is useful."""
     if end is None or end.phase == "Succeeded":
         return "useful"

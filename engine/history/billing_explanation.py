@@ -252,7 +252,7 @@ def explain_record(
     source: Event[UsageRecorded],
     original: Event[UsageRecorded] | None,
     rules: PriceVersion | None,
-    book: Event[Data] | None = None,
+    book: Event[Data] | None,
 ) -> RecordExplanation:
     """Explain a record.
 

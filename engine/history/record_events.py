@@ -9,7 +9,7 @@ from typing import Any, Final
 from engine.billing.absorb import absorb
 from engine.billing.records import Record
 from engine.billing.runs import worth_of
-from engine.billing.state import End, State, Terms
+from engine.billing.state import State, Terms
 from engine.events import Data, Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.billing import UsageRecorded
@@ -114,9 +114,8 @@ def end_of(job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> Event[Any] 
     for event in job:
         ended = event.data
         if isinstance(ended, AttemptEnded) and slot_of(ended) == slot_of(data):
-            end = End(event.time, event.id, 0, ended.phase, ended.reason, ended.inferred, ended.replaceable)
             known = data.worth != "useful" or event.recordedtime <= run.recordedtime
-            return event if known and worth_of(end) == data.worth else None
+            return event if known and worth_of(ended) == data.worth else None
     return None
 
 

@@ -34,7 +34,7 @@ def named(story: Story) -> list[tuple[str | None, str | None]]:
         (record,) = records_of(event)
         original = None if record.reverses is None else found[event.subject, record.reverses]
         found[event.subject, record.id] = event
-        fact = explain_record(story.log, record, event, original, None).node
+        fact = explain_record(story.log, record, event, original, None, None).node
         kind = fact.data.type if fact is not None and isinstance(fact.data, NodeObserved) else "no fact"
         kinds.append((event.data.node_type, kind))
     return kinds
@@ -89,7 +89,7 @@ def lines_of_class(story: Story) -> list[tuple[str, str]]:
     found = list[tuple[str, str]]()
     for event in written(story.log):
         for record in records_of(event) if isinstance(event.data, UsageRecorded) else ():
-            *_, line = explain_record(story.log, record, event, None, None).sentences()
+            *_, line = explain_record(story.log, record, event, None, None, None).sentences()
             found.append((event.data.period, line))
     return found
 
