@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 import second_stage
 from lifecycle_inputs import inputs
-from two_stages import TOPICS, append, must_be_decided_rightly, waits
+from two_stages import TOPICS, append, must_be_decided_rightly, take_the_rest, waits
 
 from engine.events import Message, Topic, raw_message, to_cloudevent
 from engine.history.export_lines import contents_of
@@ -177,6 +177,8 @@ def survive(path: Path, kills: int, jobs: int) -> None:
         assert re.search(r'^lahar_inputs_received_total\{shard="0",stage="scheduling"\} [1-9]', page, re.MULTILINE), page
         engine.process.terminate()
         assert engine.process.wait(60) == 0
+    with closing(SqliteLog(path)) as log:
+        take_the_rest(log)
     must_be_right(path)
 
 

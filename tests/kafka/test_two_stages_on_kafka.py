@@ -15,7 +15,7 @@ import pytest
 import second_stage
 from lahar_command import Command
 from lifecycle_inputs import inputs
-from two_stages import BOTH, TOPICS, append, must_be_decided_rightly, waits
+from two_stages import BOTH, TOPICS, append, must_be_decided_rightly, take_the_rest, waits
 from worker_process import Lahar, until
 
 from engine.events import Message
@@ -24,8 +24,6 @@ from engine.history.transfer import export_log, import_log
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.log.sqlite import SqliteLog
-from engine.runtime.engine import Engine
-from engine.runtime.settings import Settings
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
@@ -81,9 +79,7 @@ def must_go_on(exported: list[bytes]) -> None:
     """Restore what was written of a log while both stages ran on it, and let them go on there."""
     log = MemoryLog(contents_of(exported[0]).partitions)
     import_log(log, exported, {stage.name: stage for stage in BOTH})
-    engine = Engine.of(log, BOTH, Settings(log="memory:"))
-    engine.run_until_quiet()
-    engine.close()
+    take_the_rest(log)
     must_be_decided_rightly(log)
 
 
@@ -117,6 +113,7 @@ def survive(log: KafkaLog, settings: KafkaSettings, kills: int, jobs: int) -> No
         for process in (first, second):
             process.send(signal.SIGTERM)
         assert (first.wait(), second.wait()) == (0, 0)
+    take_the_rest(log)
     must_be_decided_rightly(log)
 
 
