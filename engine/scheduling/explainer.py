@@ -255,7 +255,7 @@ def _changed(queue: _Queue, kind: Kind, parts: _Parts, *, moved: bool) -> Iterab
     told = queue.told.get(kind)
     if told is not None and not moved and all(same_but_figures(said, told) for _, said in parts):
         return fresh
-    return [job for _, _, job in kind]
+    return [job for _, _, job in kind.members]
 
 
 def _moved(queue: _Queue, own: set[Key], ranks: Mapping[Kind, Key]) -> set[Kind | Key]:

@@ -7,7 +7,7 @@ from round to round: a round brings those jobs up to date that changed.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
 from engine.scheduling.model.cluster import Cluster
@@ -23,40 +23,32 @@ Member: TypeAlias = tuple[int, str, Job]
 class Kind:
     """Jobs of one queue that wait and are alike."""
 
-    __slots__ = ("_members", "fresh", "queue")
+    __slots__ = ("fresh", "members", "queue")
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
-        self._members: list[Member] = []
+        self.members: list[Member] = []
+        """In order; changed by `add` and `remove` alone."""
         self.fresh: dict[str, Job] = {}
         """Those that came since reasons were last looked at; cleared by who looks."""
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __iter__(self) -> Iterator[Member]:
-        return iter(self._members)
-
-    def __getitem__(self, at: slice) -> Sequence[Member]:
-        return self._members[at]
 
     @property
     def first(self) -> Job:
         """The job that comes first; there is one."""
-        return self._members[0][2]
+        return self.members[0][2]
 
     def before(self, position: Position) -> int:
         """Return how many jobs come before a position."""
-        return bisect_left(self._members, position)  # the shorter of such tuples comes first
+        return bisect_left(self.members, position)  # the shorter of such tuples comes first
 
     def add(self, job: Job) -> None:
         """Add a job."""
-        insort(self._members, (job.created, job.key, job))
+        insort(self.members, (job.created, job.key, job))
         self.fresh[job.key] = job
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
-        del self._members[self.before((job.created, job.key))]
+        del self.members[self.before((job.created, job.key))]
         self.fresh.pop(job.key, None)
 
 
@@ -169,7 +161,7 @@ class Lines:
         kind.remove(job)
         self.left.add(key)
         self._shift(kind.queue)
-        if not len(kind):
+        if not kind.members:
             kinds = self._kinds[kind.queue]
             del kinds[name]
             if not kinds:

@@ -70,6 +70,6 @@ class Outcome:
         found = dict(self.explained)
         for kind, parts in self.refused.items():
             for at, (start, reason) in enumerate(parts):
-                end = kind.before(parts[at + 1][0]) if at + 1 < len(parts) else len(kind)
-                found |= {key: reason for _, key, _ in kind[kind.before(start) : end]}
+                end = kind.before(parts[at + 1][0]) if at + 1 < len(parts) else len(kind.members)
+                found |= {key: reason for _, key, _ in kind.members[kind.before(start) : end]}
         return found

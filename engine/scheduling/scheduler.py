@@ -252,7 +252,7 @@ def close(session: Session) -> None:
             waiting.held.append(job)
         else:
             waiting.own.append((session.job_key(job), job))
-    for kind in filter(len, outcome.refused):
+    for kind in [kind for kind in outcome.refused if kind.members]:
         outcome.waiting.setdefault(kind.queue, Waiting()).kinds.append((session.job_key(kind.first)[:-2], kind))
     for waiting in outcome.waiting.values():
         waiting.settle()

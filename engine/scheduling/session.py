@@ -113,6 +113,8 @@ class Session:
         """What is called when the session is closed, before anything else."""
         self.about = ""
         """Key of the job for which classes of pods are judged."""
+        self._job_keys: dict[str, tuple[int, tuple[object, ...]]] = {}
+        """Key of a job → at which revision of the cluster, and its place."""
         self._action = ""
         self._points, self._counts_by, alike = participants.points, participants.counts_by, participants.alike
         if guarded:
@@ -207,8 +209,13 @@ class Session:
         return self._points[point]
 
     def job_key(self, job: Job) -> tuple[object, ...]:
-        """Return a job's place: as the plugins say, then the older one (Volcano)."""
-        return (*[function(job) for function in self._job_order], job.created, job.key)
+        """Return a job's place: as the plugins say, then the older one (Volcano). It stays while nothing moves in the cluster."""
+        revision = self.cluster.revision
+        at, key = self._job_keys.get(job.key, (-1, ()))
+        if at != revision:
+            key = (*[function(job) for function in self._job_order], job.created, job.key)
+            self._job_keys[job.key] = (revision, key)
+        return key
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
         """Return a queue's place: as the plugins say, then the older one (Volcano)."""

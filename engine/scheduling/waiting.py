@@ -37,41 +37,42 @@ class Waiting:
         self.held.sort(key=lambda job: job.key)
 
     def __len__(self) -> int:
-        return len(self.own) + len(self.held) + sum(len(kind) for _, kind in self.kinds)
+        return len(self.own) + len(self.held) + sum([len(kind.members) for _, kind in self.kinds])
 
     @property
     def oldest(self) -> int:
         """When the first submitted of the jobs was submitted (microseconds); there is one."""
         times = [job.created for _, job in self.own] + [job.created for job in self.held]
-        return min(times + [kind.first.created for _, kind in self.kinds])
+        return min(times + [kind.members[0][0] for _, kind in self.kinds])
 
     def first(self, count: int) -> list[tuple[Key, Job]]:
         """Return the first jobs, but for held ones, and their keys."""
-        kinds = [[((*rank, created, name), job) for created, name, job in kind[:count]] for rank, kind in self.kinds]
+        kinds = [[((*rank, created, name), job) for created, name, job in kind.members[:count]] for rank, kind in self.kinds]
         return list(islice(merge(self.own, *kinds, key=_key), count))
 
     def place(self, key: Key) -> int:
         """Return the place of a job that is not held, from 1."""
-        before = bisect_left(self.own, key, key=_key)
-        return before + 1 + sum(self._in_kind(rank, kind, key) for rank, kind in self.kinds)
+        return bisect_left(self.own, key, key=_key) + 1 + sum(self._in_kinds(key))
 
-    def _in_kind(self, rank: Key, kind: Kind, key: Key) -> int:
-        if rank == key[:-2]:
-            return kind.before((key[-2], key[-1]))  # type: ignore[arg-type]  # as `Key` says
-        return len(kind) if rank < key[:-2] else 0
+    def _in_kinds(self, key: Key) -> list[int]:
+        """Return how many jobs of each kind come before a job."""
+        of, position = key[:-2], key[-2:]
+        return [
+            (bisect_left(kind.members, position) if rank == of else len(kind.members) if rank < of else 0)
+            for rank, kind in self.kinds
+        ]
 
     def ahead(self, key: Key, count: int) -> list[str]:
         """Return the keys of the jobs directly before a job that is not held, the nearest last."""
         at = bisect_left(self.own, key, key=_key)
         found = self.own[max(at - count, 0) : at]
-        for rank, kind in self.kinds:
-            end = self._in_kind(rank, kind, key)
-            found = found + [((*rank, created, name), job) for created, name, job in kind[max(end - count, 0) : end]]
+        for (rank, kind), end in zip(self.kinds, self._in_kinds(key), strict=True):
+            found = found + [((*rank, created, name), job) for created, name, job in kind.members[max(end - count, 0) : end]]
         return [job.key for _, job in sorted(found, key=_key)[-count:]]
 
     def last(self, count: int) -> list[str]:
         """Return the keys of the last jobs that are not held."""
         found = self.own[-count:]
         for rank, kind in self.kinds:
-            found = found + [((*rank, created, name), job) for created, name, job in kind[-count:]]
+            found = found + [((*rank, created, name), job) for created, name, job in kind.members[-count:]]
         return [job.key for _, job in sorted(found, key=_key)[-count:]]

@@ -204,7 +204,7 @@ def test_who_comes_behind_others_changes_nothing_else(monkeypatch, owner, name, 
     ("owner", "name", "bug"),
     [
         (explainer, "margin", lambda place, told: margin(place, told) + 2),
-        (Kind, "remove", lambda kind, job: kind._members.pop()),
+        (Kind, "remove", lambda kind, job: kind.members.pop()),
         (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
         (Claims, "_take", lambda claims, job: job.key in claims._of or TAKE(claims, job)),
         (explainer, "_seen", lambda waiting, outcome: explainer._Seen(len(waiting), [])),

@@ -53,8 +53,9 @@ def enqueue(session: Session, placement: Placement) -> None:
                 if of is not None:
                     again.append((key[:-2], of))
                 for order, other in again:
-                    if order == key[:-2] and (behind := other[other.before((job.created, job.key)) :][:1]):
-                        created, name, following = behind[0]
+                    at = other.before((job.created, job.key))
+                    if order == key[:-2] and at < len(other.members):
+                        created, name, following = other.members[at]
                         heappush(waiting[queue.name], ((*order, created, name), following, other))
                 queues.push(queue)
                 break
