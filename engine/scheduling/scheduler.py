@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -153,13 +152,15 @@ class Scheduler:
                 self._cluster.touched.clear()
                 self._quiet = quiet._replace(now=now, revision=self._cluster.revision)
                 return quiet.outcome
-        with self._timed("open"):
-            session, placement = self.open(now, guarded=guarded)
+        begun = self._stopwatch()
+        session, placement = self.open(now, guarded=guarded)
+        self._took("open", begun)
         session.limit, session.failed = limit, failed or {}
         self.run(session, placement)
         session.outcome.explained.update(session.failed)
-        with self._timed("close"):
-            close(session)
+        begun = self._stopwatch()
+        close(session)
+        self._took("close", begun)
         outcome = session.outcome
         self._look_again = outcome.look_again
         self._quiet = None
@@ -206,18 +207,14 @@ class Scheduler:
     def run(self, session: Session, placement: Placement) -> None:
         """Run the configured actions."""
         for action in self._configuration.actions:
-            with self._timed(action):
-                ACTIONS[action](session, placement)
+            begun = self._stopwatch()
+            ACTIONS[action](session, placement)
+            self._took(action, begun)
             if session.outcome.more:
                 return
 
-    @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
-        begun = self._stopwatch()
-        try:
-            yield
-        finally:
-            self.seconds[what] += self._stopwatch() - begun
+    def _took(self, what: str, begun: float) -> None:
+        self.seconds[what] += self._stopwatch() - begun
 
 
 def close(session: Session) -> None:
