@@ -348,12 +348,7 @@ class Program:
     # --- the cluster ------------------------------------------------------------------------------------------------------
 
     def _node(self, which: int, what: int, at: int) -> None:
-        name = f"n{which % 3}"
-        kind, model = TYPES[what % len(TYPES)]
-        known = self.nodes.setdefault(name, [])
-        if not known or known[-1].value != (kind, model):
-            known.append(Fact(self.now, (kind, model)))
-        self.say("cluster", NodeObserved(name, type=kind, gpu_model=model), name, self.now)
+        self._node_is(f"n{which % 3}", TYPES[what % len(TYPES)], self.now)
 
     def _node_late(self, which: int, what: int, at: int) -> None:
         """Hear what a node was when an attempt got it: its watch lags behind that of the pods."""
@@ -362,10 +357,14 @@ class Program:
         name, since = found[2].node, found[2].bound - what * MINUTE
         known = self.nodes.setdefault(name, [])
         since = max([since, *(fact.since for fact in known)])
-        kind, model = TYPES[(what + which) % len(TYPES)]
-        if not known or known[-1].value != (kind, model):
-            known.append(Fact(since, (kind, model)))
-        self.say("cluster", NodeObserved(name, type=kind, gpu_model=model), name, since)
+        self._node_is(name, TYPES[(what + which) % len(TYPES)], since)
+
+    def _node_is(self, name: str, value: tuple[str | None, str | None], since: int) -> None:
+        known = self.nodes.setdefault(name, [])
+        # What has been said of that very moment before is no news, or a repetition would be.
+        if value not in {fact.value for fact in known if fact is known[-1] or fact.since == since}:
+            known.append(Fact(since, value))
+        self.say("cluster", NodeObserved(name, type=value[0], gpu_model=value[1]), name, since)
 
     def _node_gone(self, which: int, what: int, at: int) -> None:
         self.say("cluster", NodeDeleted(f"n{which % 3}"), f"n{which % 3}", self.now)

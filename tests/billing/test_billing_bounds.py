@@ -130,11 +130,13 @@ def node_types(shard):
 def test_a_node_of_many_jobs_that_changed_its_type_is_charged_so_in_small_steps(jobs):
     """One job a step, of those only that got the node since it has changed."""
     shard = with_jobs(jobs)
-    assert len(shard.state.idle) == jobs // 2
+    # Those that are over, and of the open ones those that nothing has happened to for long.
+    idle = len(shard.state.idle)
+    assert idle >= jobs // 2
     del shard.steps[:]
     before = shard.written.copy()
     shard.node("n", HOUR + 1, "large", since=1 + jobs // 2)
-    assert len(shard.state.idle) == jobs // 2, "nothing is looked up at once"
+    assert len(shard.state.idle) == idle, "nothing is looked up at once"
     shard.until(HOUR + 5 * 60 * SECOND)
     assert max(shard.steps) == 3
     assert shard.written - before == dict.fromkeys(("UsageWithdrawn", "UsageRecorded", "UsageReviewed"), jobs // 2)

@@ -66,7 +66,10 @@ def must_be_billed_rightly(program):
 def must_tell_worth(program, records, closed):
     told = defaultdict(set)
     for record in records:
-        told[record.run.uid].add((record.run.worth, record.run.period in closed or record.run.month is not None))
+        kept = record.run.kind == "reserved"
+        assert kept == (record.run.worth == "reserved")
+        if not kept:  # a place that is kept is no use
+            told[record.run.uid].add((record.run.worth, record.run.period in closed or record.run.month is not None))
     for job in program.jobs.values():
         for facts in job.attempts.values():
             if any(is_closed for _, is_closed in told[facts.uid]):
@@ -260,6 +263,17 @@ def test_a_node_that_changed_its_type_is_charged_so_however_late_that_is_heard()
     assert bills[0].keys() == bills[1].keys()
     types = [{record.run.node_type for record in standing(written(run(one)[0]))} for one in (program, late)]
     assert types == [{"small"}, {"small"}]
+
+
+def test_what_was_said_of_a_moment_before_is_no_news_of_it():
+    """Law 3: of facts of one moment the last one that is new holds, so that none may be heard once more in vain."""
+    program = Program(STARTS[1], "UTC")
+    for step in (("node", 0, 0, 0), ("node", 0, 1, 0), ("node", 0, 0, 0), ("start", 0, 1, 2), ("run", 0, 15, 1), ("end", 0, 4, 2)):
+        program.do(step)
+    facts = program.inputs[:3]
+    assert [event.data.type for _, event in facts] == ["large", "small", "large"]
+    assert len({event.time for _, event in facts}) == 1
+    assert {record.run.node_type for record in standing(written(run(program)[0]))} == {"small"}
 
 
 @FEW
