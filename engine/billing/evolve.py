@@ -148,7 +148,8 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
     elif data.sweep is None:
         if known is not None and known.job.review < 0 <= data.next:
             begin_review(state, known.job, event.recordedtime)
-            known.job.review_cause = state.sweep_cause
+            # Not the state's: in a recovery it may be of a newer book than the job.
+            known.job.review_cause = event.causationid
         if known is not None:
             known.job.review = data.next
     elif data.sweep == state.sweeps and state.sweep is not None and ident > state.sweep:

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from bill_story import PRICES, Story
+from bill_story import NOON, PRICES, Story
 from billing_shard import append, messages, opened, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,12 +168,36 @@ def must_recover_behind_every_commit(program, batch, every):
         if place % batch and place < len(program.inputs):
             continue
         while shard.step() or shard.fire_due(shard.horizon):
-            view = log.look(shard.shard)
-            by_snapshot, from_zero = (recover(log, STAGE, shard.shard, found, 1) for found in (view, type(view)(view.position, [])))
-            live = dumped(shard.state)
-            assert dumped(by_snapshot.state) == live
-            assert dumped(from_zero.state) == live
-            assert by_snapshot.accounts.outcomes == from_zero.accounts.outcomes == shard.accounts.outcomes
+            must_be_recovered(log, shard)
+
+
+def must_be_recovered(log, shard):
+    view = log.look(shard.shard)
+    by_snapshot, from_zero = (recover(log, STAGE, shard.shard, found, 1) for found in (view, type(view)(view.position, [])))
+    live = dumped(shard.state)
+    assert dumped(by_snapshot.state) == live
+    assert dumped(from_zero.state) == live
+    assert by_snapshot.accounts.outcomes == from_zero.accounts.outcomes == shard.accounts.outcomes
+
+
+def test_a_review_is_for_its_own_book_whatever_later_one_a_snapshot_holds():
+    """A snapshot may have the record of the books of a later moment than that of a job."""
+    story = Story()
+    for index in range(3):
+        story.start("a", index, 0)
+        story.run("a", index, 0)
+    story.prices({"prices": PRICES}, at=100)
+    before = dumped(story.shard.state)
+    story.shard.fire_due(story.shard.horizon)
+    live = dumped(story.shard.state)
+    story.prices({"prices": PRICES}, {"prices": PRICES, "from": NOON + HOUR}, at=200)
+    fuzzy = STAGE.initial()
+    STAGE.load(fuzzy, [*(before | {persist.BOOK: STAGE.dump(story.shard.state, persist.BOOK)}).items()])
+    steps = [event for event in written(story.log) if isinstance(event.data, UsageReviewed) and not STAGE.contains(fuzzy, event)]
+    assert [step.data.next for step in steps][::2] == [0, 2]
+    for event in steps:
+        STAGE.evolve(fuzzy, event)
+    assert dumped(fuzzy)["job/a"] == live["job/a"]
 
 
 @settings(max_examples=25)
