@@ -7,8 +7,11 @@ When no job is left, the review is paused until one is charged by the node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from math import inf
+from operator import attrgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -37,7 +40,8 @@ __all__ = [
 _UNKNOWN: Final = 64
 """Unknown nodes of a job that are kept by name."""
 _FACTS: Final = 64
-"""Facts kept of a node."""
+"""Facts kept of a node, and moments at which they were said again."""
+_since: Final = attrgetter("since")
 _ANY: Final = "*"
 _NONE: Final[Mapping[str, Micros]] = {}
 _NEVER: Final = EARLIEST - 1
@@ -84,12 +88,10 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
         node = state.nodes[place] = Node()
     elif node.gone is not None:
         node.gone = None
-        state.touched[node_record(place)] = None
+    state.touched[node_record(place)] = None
     since = _learn(node, NodeFact(event.time, data.type, data.gpu_model, event.id))
-    if since is not None:
-        state.touched[node_record(place)] = None
-        if len(node.facts) > 1:  # the first fact is for the jobs that wait for it
-            _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
+    if since is not None and len(node.facts) > 1:  # the first fact is for the jobs that wait for it
+        _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
     for name in (data.name, _ANY):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
@@ -102,20 +104,41 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
 
 
 def _learn(node: Node, fact: NodeFact) -> Micros | None:
-    """Add a fact about a node; return the time since which its facts differ, `None`: unchanged."""
-    facts, kind = node.facts, (fact.node_type, fact.gpu_model)
-    before = next((known for known in reversed(facts) if known.since <= fact.since), None)
-    if any((known.node_type, known.gpu_model) == kind for known in facts if known is before or known.since == fact.since):
+    """Add a fact about a node; return the time since which its facts differ, `None`: unchanged.
+
+    What has been read before changes nothing, though others came between: a recovery reads again what the node's record holds.
+    """
+    facts, since, kind = node.facts, fact.since, (fact.node_type, fact.gpu_model)
+    place = bisect_right(facts, since, key=_since)
+    before = facts[place - 1] if place else None
+    if node.floor is not None and since <= node.floor:
         return None
-    facts = sorted([*facts, fact], key=lambda known: known.since)
-    since = EARLIEST if facts[0] is fact else fact.since
-    if len(facts) > _FACTS:  # the first fact also holds for all time before it
-        since = min(since, facts[1].since)
-        del facts[1]
-    if facts == node.facts:
+    if any((known.node_type, known.gpu_model) == kind for known in facts if known.since == since):
         return None
-    node.facts = facts
+    if before is None:
+        since = EARLIEST
+    elif (before.node_type, before.gpu_model) == kind:
+        if since not in node.heard:
+            insort(node.heard, since)
+            if len(node.heard) > _FACTS:
+                node.floor = node.heard.pop(0)
+        return None
+    node.facts = [*facts[:place], *_said_again(node, before, since, since), fact]
+    end = facts[place].since if place < len(facts) else inf
+    node.facts += [*_said_again(node, before, since + 1, end), *facts[place:]]
+    while len(node.facts) > _FACTS:  # the first fact also holds for all time before it
+        node.floor = node.facts[1].since
+        since = min(since, node.floor)
+        del node.facts[1]
     return since
+
+
+def _said_again(node: Node, fact: NodeFact | None, begin: Micros, end: float) -> Iterator[NodeFact]:
+    """Yield a fact as one of the first moment within bounds of which it was said again, if there is one."""
+    moment = next((moment for moment in node.heard if begin <= moment <= end), None)
+    if fact is not None and moment is not None:
+        node.heard.remove(moment)
+        yield NodeFact(moment, fact.node_type, fact.gpu_model, fact.id)
 
 
 def node_gone(state: State, event: Event[NodeDeleted]) -> None:

@@ -36,7 +36,7 @@ class BillingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 6
+    state_version: Final = 7
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "own"))
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
 

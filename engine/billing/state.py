@@ -233,6 +233,10 @@ class Node(Struct, array_like=True, gc=False):
     """Reviews of its jobs so far."""
     review: NodeReview | None = None
     """The one in progress."""
+    heard: list[Micros] = []
+    """Moments, oldest first, of which was said again what held already: it holds from there on, whatever is heard later."""
+    floor: Micros | None = None
+    """Up to this moment all is known: the last one of what is kept no more."""
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ What is known is kept here in the plainest form there is, by the rules of the sp
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -354,16 +355,13 @@ class Program:
         """Hear what a node was when an attempt got it: its watch lags behind that of the pods."""
         if (found := self._slot(which)) is None or found[2].node is None or found[2].bound is None:
             return
-        name, since = found[2].node, found[2].bound - what * MINUTE
-        known = self.nodes.setdefault(name, [])
-        since = max([since, *(fact.since for fact in known)])
-        self._node_is(name, TYPES[(what + which) % len(TYPES)], since)
+        self._node_is(found[2].node, TYPES[(what + which) % len(TYPES)], found[2].bound - what * MINUTE)
 
     def _node_is(self, name: str, value: tuple[str | None, str | None], since: int) -> None:
         known = self.nodes.setdefault(name, [])
         # What has been said of that very moment before is no news, or a repetition would be.
-        if value not in {fact.value for fact in known if fact is known[-1] or fact.since == since}:
-            known.append(Fact(since, value))
+        if value not in {fact.value for fact in known if fact.since == since}:
+            insort(known, Fact(since, value), key=lambda fact: fact.since)
         self.say("cluster", NodeObserved(name, type=value[0], gpu_model=value[1]), name, since)
 
     def _node_gone(self, which: int, what: int, at: int) -> None:

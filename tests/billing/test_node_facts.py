@@ -1,0 +1,69 @@
+"""What a node is since when, from observations in any order and as often as they come."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.billing import nodes
+from engine.billing.persist import node_record
+from engine.billing.runs import node_at
+from engine.billing.stage import BillingStage
+from engine.billing.state import State
+from engine.events import Event
+from engine.events.inputs import NodeObserved
+
+STAGE = BillingStage()
+PLACE = ("c1", "n")
+KINDS = ("small", "large", "huge")
+
+Heard = list[tuple[int, str]]
+"""Of which moment, and what the node is then said to be."""
+heard = st.lists(st.tuples(st.integers(1, 12), st.sampled_from(KINDS)), max_size=24)
+
+
+def hear(state: State, said: Heard, first: int = 0) -> None:
+    for number, (since, kind) in enumerate(said, first):
+        data = NodeObserved("n", type=kind)
+        STAGE.absorb(state, Event(f"fact-{number}", "test", data.TYPE, "n", since, 100, 0, "", "", "c1", data))
+
+
+def held(state: State) -> bytes | None:
+    return STAGE.dump(state, node_record(PLACE))
+
+
+@given(heard)
+def test_the_last_fact_that_said_something_new_of_its_moment_holds_until_the_next_one(said: Heard) -> None:
+    state = STAGE.initial()
+    hear(state, said)
+    plain: dict[int, list[str]] = {}
+    for since, kind in said:
+        if kind not in plain.setdefault(since, []):
+            plain[since].append(kind)
+    for moment in range(min(plain, default=1), 14):
+        fact = node_at(state.nodes[PLACE].facts if plain else (), moment)
+        right = plain[max(since for since in plain if since <= moment)][-1] if plain else None
+        assert (None if fact is None else fact.node_type) == right
+
+
+@pytest.mark.parametrize("most", [64, 3])
+@given(said=heard, first=st.integers(0, 23))
+def test_what_was_heard_before_changes_nothing(most: int, said: Heard, first: int) -> None:
+    """A recovery hears the end of it again, on top of a record that holds all of it; of many facts not all are kept."""
+    with patch.object(nodes, "_FACTS", most):
+        state = STAGE.initial()
+        hear(state, said)
+        before = held(state)
+        hear(state, said[first:], first)
+    assert held(state) == before
+
+
+def test_what_was_said_again_holds_on_behind_what_is_heard_late() -> None:
+    """A node was small before and after: that it was large in between is heard last."""
+    state = STAGE.initial()
+    hear(state, [(1, "small"), (5, "small"), (9, "small"), (3, "large")])
+    assert [(fact.since, fact.node_type) for fact in state.nodes[PLACE].facts] == [(1, "small"), (3, "large"), (5, "small")]
+    assert state.nodes[PLACE].heard == [9]
