@@ -94,7 +94,7 @@ def absorb(state: State, event: Event[Data]) -> None:
         case UsageRecorded(period=period, tenant=tenant, job_kind=kind, charges=charges, currency=currency) if kind != OTHER:
             _add(state, tenant, period, total(charge.amount for charge in charges), currency)
         case UsageWithdrawn(period=period, tenant=tenant, job_kind=kind, amount=str(amount)) if kind != OTHER:
-            _add(state, tenant, period, -Decimal(amount), None)
+            _add(state, tenant, period, EXACT.minus(Decimal(amount)), None)
         case ObjectApplied(kind="Tenant", name=name, spec=spec):
             _give(state, name, _month(event.recordedtime), budget_of(spec))
         case ObjectDeleted(kind="Tenant", name=name):

@@ -67,6 +67,16 @@ def test_each_threshold_is_said_once_with_the_use_that_reached_it():
     assert story.use("1000") == []
 
 
+def test_what_is_taken_back_is_so_to_the_last_digit():
+    """More digits than a decimal number has where nobody says how many."""
+    story = Story()
+    story.budget("100", [100])
+    amount = "12.0123456789012345678901234567890123456789"
+    story.use(amount)
+    story.void(amount)
+    assert story.state.tenants["ml"].months["2026-03"].spent == 0
+
+
 def test_the_event_names_its_cause():
     story = Story()
     story.budget("10", [100])
