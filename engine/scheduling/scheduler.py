@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -152,15 +153,13 @@ class Scheduler:
                 self._cluster.touched.clear()
                 self._quiet = quiet._replace(now=now, revision=self._cluster.revision)
                 return quiet.outcome
-        begun = self._stopwatch()
-        session, placement = self.open(now, guarded=guarded)
-        self._took("open", begun)
+        with self._timed("open"):
+            session, placement = self.open(now, guarded=guarded)
         session.limit, session.failed = limit, failed or {}
         self.run(session, placement)
         session.outcome.explained.update(session.failed)
-        begun = self._stopwatch()
-        close(session)
-        self._took("close", begun)
+        with self._timed("close"):
+            close(session)
         outcome = session.outcome
         self._look_again = outcome.look_again
         self._quiet = None
@@ -207,14 +206,18 @@ class Scheduler:
     def run(self, session: Session, placement: Placement) -> None:
         """Run the configured actions."""
         for action in self._configuration.actions:
-            begun = self._stopwatch()
-            ACTIONS[action](session, placement)
-            self._took(action, begun)
+            with self._timed(action):
+                ACTIONS[action](session, placement)
             if session.outcome.more:
                 return
 
-    def _took(self, what: str, begun: float) -> None:
-        self.seconds[what] += self._stopwatch() - begun
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        begun = self._stopwatch()
+        try:
+            yield
+        finally:
+            self.seconds[what] += self._stopwatch() - begun
 
 
 def close(session: Session) -> None:

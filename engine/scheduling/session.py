@@ -193,8 +193,7 @@ class Session:
 
     def is_too_large(self, job: Job) -> bool:
         """Return whether what must be bound of a job together is too much for one decision."""
-        together = job.min_member - job.ready
-        return job.key in self._too_large or (together > 1 and together > self.sizes.most(job))
+        return job.key in self._too_large or job.min_member - job.ready > self.sizes.most(job)
 
     def explain_size(self, job: Job) -> None:
         """Say that what must be bound of a job together is too much for one decision; it takes part in the session no more."""
