@@ -83,7 +83,7 @@ class BillingStage:
                 yield turn.reviewed(-1, forgotten=True)
                 return
             if len(known.attempts) > _AT_ONCE:
-                yield turn.reviewed(0, begun=state.sweep_cause)
+                yield Turn(state, known, now, state.sweep_cause).reviewed(0)  # the event of the book asks for the steps to come
             else:
                 for attempt in known.attempts:
                     yield from turn.corrections(attempt)

@@ -143,28 +143,11 @@ class Turn:
         return self.event(UsageReviewed(attempt.ordinal, mark=mark), mark, attempt.created.id)
 
     def reviewed(
-        self,
-        next_: int,
-        *,
-        sweep: int | None = None,
-        node: str | None = None,
-        last: bool = False,
-        forgotten: bool = False,
-        begun: str = "",
+        self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False, forgotten: bool = False
     ) -> Event[Any]:
-        """Return the progress of a review of the job's attempts (`UsageReviewed`).
-
-        Args:
-            next_: as of the event.
-            sweep: as of the event.
-            node: as of the event.
-            last: as of the event.
-            forgotten: as of the event.
-            begun: id of the price book for which a review begins that takes several steps; empty: none begins.
-        """
+        """Return the progress of a review of the job's attempts (`UsageReviewed`)."""
         since = self.known.job.since
-        cause = begun or (since[0][1] if since else "")
-        return self.event(UsageReviewed(next_, None, sweep, node, last, forgotten), self.now, cause)
+        return self.event(UsageReviewed(next_, None, sweep, node, last, forgotten), self.now, since[0][1] if since else "")
 
     def _key(self, attempt: Attempt) -> tuple[str, int, int, str]:
         slot = (attempt.task, attempt.index, attempt.number)
