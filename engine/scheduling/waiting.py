@@ -58,7 +58,7 @@ class Waiting:
         """Return how many jobs of each kind come before a job."""
         of, position = key[:-2], key[-2:]
         return [
-            (bisect_left(kind.members, position) if rank == of else len(kind.members) if rank < of else 0)
+            kind.before(position) if rank == of else len(kind.members) if rank < of else 0  # type: ignore[arg-type]  # as `Key` says
             for rank, kind in self.kinds
         ]
 
