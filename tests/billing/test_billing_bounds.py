@@ -12,7 +12,7 @@ from job_programs import HOUR, SECOND
 from standing import written
 
 import engine.billing
-from engine.billing.persist import known_of
+from engine.billing.persist import _UNPACKED, known_of
 from engine.billing.runs import LONGEST
 from engine.billing.stage import _AT_ONCE, BillingStage
 from engine.events import Event
@@ -130,9 +130,9 @@ def node_types(shard):
 def test_a_node_of_many_jobs_that_changed_its_type_is_charged_so_in_small_steps(jobs):
     """One job a step, of those only that got the node since it has changed."""
     shard = with_jobs(jobs)
-    # Those that are over, and of the open ones those that nothing has happened to for long.
+    # Those that are over, and of the open ones (one more is the shard's own) all but the last: half of the last ones are over.
     idle = len(shard.state.idle)
-    assert idle >= jobs // 2
+    assert idle == max(jobs // 2, jobs + 1 - _UNPACKED // 2)
     del shard.steps[:]
     before = shard.written.copy()
     shard.node("n", HOUR + 1, "large", since=1 + jobs // 2)

@@ -67,7 +67,7 @@ def test_what_is_held_back_is_bounded_in_bytes(tmp_path: Path, form: str, few: i
         memory.append(most)
     held = (tmp_path / "objects.json").stat().st_size if form == "without kind" else 0  # as bytes, which have a bound of their own
     # A moment of 10,000 nodes is some 20 MB beside that.
-    assert memory[1] - memory[0] - held < 32 * MIB
+    assert memory[1] - memory[0] - held < 28 * MIB
 
 
 def test_compressed_and_several_at_once(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_compressed_and_several_at_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_hundred_thousand_pods_are_taken_in_the_memory_of_some_and_processed_in_that_of_their_states(tmp_path: Path) -> None:
     """The states of lifecycle, scheduling and billing are some 4 KB a pod together."""
-    assert write_pods(tmp_path / "pods.json", range(100_000), indent=4) > 250 * MIB
+    assert write_pods(tmp_path / "pods.json", range(100_000), indent=4) > 265 * MIB
     record, most = ingest(tmp_path / "taken.db", tmp_path / "pods.json", options=("--no-process",))
     assert (record["taken"], record["unreadable"]) == (100_000, 0)
-    assert most < 150_000_000
+    assert most < 120_000_000
     record, most = ingest(tmp_path / "pods.db", tmp_path / "pods.json")
-    assert (record["taken"], record["unreadable"], record["processed"] >= 100_000) == (100_000, 0, True)
-    assert most < 600_000_000
+    assert (record["taken"], record["unreadable"], record["processed"]) == (100_000, 0, 100_000)
+    assert most < 520_000_000

@@ -40,8 +40,11 @@ def waits(log: Log) -> bool:
 
 
 def take_the_rest(log: Log) -> None:
-    """Let both stages take what is left. The times of all timers are past by the clock of workers, who let them fire once no input
-    has come for a while; what they say while the workers are told to end, the other stage may not have seen."""
+    """Let both stages take what is left.
+
+    The times of all timers are past by the clock of workers, who let them fire once no input has come for a while. What they say
+    while the workers are told to end, the other stage may not have seen.
+    """
     engine = Engine.of(log, BOTH, Settings(log="memory:"))
     engine.run_until_quiet()
     engine.close()
