@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Mapping
-from heapq import heapify, heappush
+from heapq import heapify
 from operator import itemgetter
 from typing import Any, Final
 
@@ -58,7 +58,7 @@ def absorb(state: State, event: Event[Data]) -> None:
     if known is None:
         if not isinstance(data, JobOpened):
             return
-        known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid))
+        known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid, born=state.sweeps))
         state.recent.append(event.subject)
     job = known.job
     if event.sequence <= job.seen:  # the snapshot already contains it
@@ -190,11 +190,9 @@ _ATTEMPT: Final[dict[type[Data], Callable[[State, Job, Attempt, Event[Any]], Non
 # --- jobs ---------------------------------------------------------------------------------------------------------------------
 
 
-def _opened(state: State, known: Known, event: Event[JobOpened]) -> None:
+def _opened(_: State, known: Known, event: Event[JobOpened]) -> None:
     data, job = event.data, known.job
     if not job.terms:
-        if state.sweep is not None and job.id > state.sweep:  # as after a recovery
-            heappush(state.sweeping, job.id)
         job.terms = [_terms(data)]
         job.since = [(EARLIEST, event.id, 0)]
         job.owner = data.owner
@@ -292,9 +290,7 @@ def _object(state: State, event: Event[ObjectApplied]) -> None:
     state.sweeps += 1
     state.sweeping = list(state.ids())
     heapify(state.sweeping)
-    state.sweep = "" if state.sweeping else None
-    state.sweep_at = event.recordedtime + REVIEW_AFTER if state.sweeping else None
-    state.sweep_cause = event.id
+    state.sweep_at, state.sweep_cause = event.recordedtime + REVIEW_AFTER, event.id
 
 
 def _period(state: State, event: Event[PeriodClosed]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from engine.billing.runs import fact_about, kind_of_node, place_in
 from engine.billing.state import Attempt, Known, Run, State
-from engine.billing.timers import awaits_sweep
 
 __all__ = ["news"]
 
@@ -49,6 +48,6 @@ def _of_review(state: State, known: Known) -> str:
     """Return what the last review of all attempts that is pending is for, of those that no fact about a node asked for alone."""
     job = known.job
     due = [(job.review_at, job.review_cause)] if job.review >= 0 and job.review_cause else []
-    if state.sweep_at is not None and awaits_sweep(state, job):
+    if state.awaits_sweep(job):
         due.append((state.sweep_at, state.sweep_cause))
     return max(due, default=(0, ""))[1]

@@ -39,7 +39,7 @@ def continued(state: State, known: Known, attempt: Attempt, node: Node | None, u
         or attempt.terminating is not None
         or attempt.fault is not None
         or known.job.review >= 0
-        or state.sweep_at is not None
+        or state.awaits_sweep(known.job)
         or (node is not None and node.review is not None)
         or until - attempt.created.time > LONGEST
         or not _is_in_force(state, last, until)

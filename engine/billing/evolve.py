@@ -11,9 +11,9 @@ from engine.billing.charges import FREE
 from engine.billing.corrections import voided
 from engine.billing.forgetting import forget, settle
 from engine.billing.nodes import note_reviewed, note_use
-from engine.billing.persist import BOOK, head_record, known_of, touch
+from engine.billing.persist import SWEPT, head_record, known_of, touch
 from engine.billing.state import Attempt, Job, Known, Run, Size, State
-from engine.billing.timers import advance, begin_review, first_sweep, schedule, schedule_waiting
+from engine.billing.timers import advance, begin_review, schedule, schedule_waiting
 from engine.events import Data, Event
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.times import Micros
@@ -148,15 +148,12 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
     elif data.sweep is None:
         if known is not None and known.job.review < 0 <= data.next:
             begin_review(state, known.job, event.recordedtime)
-            # Not the state's: in a recovery it may be of a newer book than the job.
             known.job.review_cause = event.causationid
         if known is not None:
             known.job.review = data.next
-    elif data.sweep == state.sweeps and state.sweep is not None and ident > state.sweep:
-        state.sweep = ident
-        state.touched[BOOK] = None
-        if first_sweep(state) is None:
-            state.sweep = state.sweep_at = None
+    elif (data.sweep, ident) > state.swept:
+        state.swept = data.sweep, ident
+        state.touched[SWEPT] = None
     if known is not None and data.node is None and data.next < 0:
         for attempt in known.attempts:
             _schedule_by_book(state, known.job, attempt, event)

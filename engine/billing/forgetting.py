@@ -11,6 +11,7 @@ from typing import Final
 from engine.billing.nodes import forget_nodes
 from engine.billing.persist import job_records
 from engine.billing.state import Known, State
+from engine.billing.timers import first_sweep
 from engine.events.times import Micros
 
 __all__ = ["first_superfluous", "forget", "forgotten", "settle"]
@@ -53,6 +54,6 @@ def forget(state: State, known: Known) -> None:
 
 def first_superfluous(state: State) -> tuple[Micros, str] | None:
     """Return when the job that goes next was forgotten, and its id; `None`: they are not too many, or a review comes to them."""
-    if len(state.unsettled) <= _UNPRICED or state.sweep is not None:
+    if len(state.unsettled) <= _UNPRICED or first_sweep(state) is not None:
         return None
     return state.unsettled[0]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from engine.billing.persist import known_of, node_record, use_of
 from engine.billing.state import Attempt, Job, Known, Node, NodeFact, NodeReview, Place, State
-from engine.billing.timers import REVIEW_AFTER, awaits_sweep, review
+from engine.billing.timers import REVIEW_AFTER, review
 from engine.events import Event
 from engine.events.billing import UsageReviewed
 from engine.events.inputs import NodeDeleted, NodeObserved
@@ -253,7 +253,7 @@ def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> 
 def review_due(state: State, job: Job, attempts: Iterable[Attempt]) -> Micros | None:
     """Return when the last of the pending reviews that will come to some attempts of a job goes on; `None`: none will."""
     due = [job.review_at] if job.review >= 0 else []
-    if state.sweep_at is not None and awaits_sweep(state, job):
+    if state.awaits_sweep(job):
         due.append(state.sweep_at)
     for name, since in filter(None, map(use_of, attempts)):
         node = state.nodes.get((job.cluster, name))

@@ -18,6 +18,7 @@ from engine.events.times import Micros
 
 __all__ = [
     "BOOK",
+    "SWEPT",
     "dump",
     "head_record",
     "job_records",
@@ -43,19 +44,20 @@ _UNPACKED: Final = 1_024
 _NODES: Final = 64
 """Nodes of a finished job that its head lists; with more, they are read from its attempts."""
 BOOK: Final = "book"
-"""Record of the price book, the closed months, and the progress of a review of all jobs."""
+"""Record of the price book, the closed months, and the reviews of all jobs."""
+SWEPT: Final = "swept"
+"""Record of the progress of these reviews."""
 
 
 class _Rest(Struct, array_like=True):
     """Content of the record `BOOK`."""
 
     book: dict[str, object] | None
-    periods: dict[str, str]
-    sweep_at: Micros | None
-    sweeps: int
-    sweep: str | None
     books: list[str]
-    sweep_cause: str = ""
+    periods: dict[str, str]
+    sweeps: int
+    sweep_at: Micros
+    sweep_cause: str
 
 
 class _Head(Struct, array_like=True, gc=False):
@@ -69,6 +71,7 @@ _read_head: Final = msgpack.Decoder(_Head).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
+_read_swept: Final = msgpack.Decoder(tuple[int, str]).decode
 _write: Final = msgpack.Encoder().encode
 
 
@@ -128,7 +131,7 @@ def records(state: State) -> Iterator[str]:
     for ident, count in counts:
         yield from job_records(ident, count)
     yield from map(node_record, list(state.nodes))
-    yield BOOK
+    yield from (BOOK, SWEPT)
 
 
 def dump(state: State, record: str) -> bytes | None:
@@ -145,10 +148,12 @@ def dump(state: State, record: str) -> bytes | None:
         cluster, _, node = name.partition("/")
         found = state.nodes.get((_unescaped(cluster), _unescaped(node)))
         return None if found is None else _write(found)
-    book = dict(state.book.spec) if state.book.book is not None else None
+    if record == SWEPT:
+        return _write(state.swept)
     if record != BOOK:
         return None
-    return _write(_Rest(book, state.periods, state.sweep_at, state.sweeps, state.sweep, state.books, state.sweep_cause))
+    book = dict(state.book.spec) if state.book.book is not None else None
+    return _write(_Rest(book, state.books, state.periods, state.sweeps, state.sweep_at, state.sweep_cause))
 
 
 def _unescaped(part: str) -> str:
@@ -251,17 +256,16 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             cluster, _, node = name.partition("/")
             state.nodes[_unescaped(cluster), _unescaped(node)] = _read_node(content)
         elif record == BOOK:
-            rest = _read_rest(content)
-            state.periods, state.sweep_at = rest.periods, rest.sweep_at
-            state.sweeps, state.sweep, state.books = rest.sweeps, rest.sweep, rest.books
-            state.sweep_cause = rest.sweep_cause
-            if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
-                state.book = Book.of(book, rest.book)
+            _load_book(state, _read_rest(content))
+        elif record == SWEPT:
+            state.swept = _read_swept(content)
     for ident, content in heads.items():
         packed = Packed.of(ident, content, tuple(page for _, page in sorted(pages.get(ident, {}).items())))
         state.idle[ident] = packed
         known = _known(packed)
         job = known.job
+        if state.awaits_sweep(job):
+            state.sweeping.append(ident)
         if job.forgotten is not None:
             state.unsettled.append((job.forgotten, ident))
         for node in job.unknown:
@@ -283,9 +287,14 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     heapify(state.reviews)
     state.node_reviews = [(node.review.at, place) for place, node in state.nodes.items() if node.review is not None]
     heapify(state.node_reviews)
-    if state.sweep is not None:
-        state.sweeping = [ident for ident in state.ids() if ident > state.sweep]
-        heapify(state.sweeping)
+    heapify(state.sweeping)
+
+
+def _load_book(state: State, rest: _Rest) -> None:
+    state.books, state.periods = rest.books, rest.periods
+    state.sweeps, state.sweep_at, state.sweep_cause = rest.sweeps, rest.sweep_at, rest.sweep_cause
+    if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
+        state.book = Book.of(book, rest.book)
 
 
 def _restore_uses(state: State, job: Job, uses: Mapping[str, Micros]) -> None:

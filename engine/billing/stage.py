@@ -36,9 +36,10 @@ class BillingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 7
+    state_version: Final = 8
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "own"))
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
+    exact: Final = (persist.BOOK,)
 
     def initial(self) -> State:
         """Return the state of a new shard."""
@@ -162,7 +163,7 @@ class BillingStage:
         if isinstance(data, UsageReviewed) and data.node is not None:
             return nodes.has_come_to(state, (event.clusterid, data.node), event.subject, data)
         sweep = data.sweep if isinstance(data, UsageReviewed) else None
-        return sweep is None or sweep != state.sweeps or state.sweep is None or event.subject <= state.sweep
+        return sweep is None or (sweep, event.subject) <= state.swept
 
     def touched(self, state: State) -> list[str]:
         """Return the records changed since the last call, and pack idle jobs."""
@@ -190,7 +191,7 @@ def _timers(state: State) -> Iterator[_Timer]:
         yield mark, "hour", "", ""
     if (job := timers.first_review(state)) is not None:
         yield job.review_at, "review", job.id, ""
-    if (ident := timers.first_sweep(state)) is not None and state.sweep_at is not None:
+    if (ident := timers.first_sweep(state)) is not None:
         yield state.sweep_at, "sweep", ident, ""
     if (found := nodes.first_node_review(state)) is not None:
         at, (_, node), of = found

@@ -193,6 +193,8 @@ class Job(Struct, array_like=True, gc=False):
     """When the lifecycle stage forgot it; `None`: it has not."""
     review_cause: str = ""
     """Id of the last event that asked for the review, if there is one; empty: facts about nodes alone did."""
+    born: int = 0
+    """Number of reviews of all jobs when it was opened (`State.sweeps`)."""
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
@@ -300,14 +302,14 @@ class State:
     """Ids of the last price books' events."""
     periods: dict[str, str] = field(default_factory=dict)
     """Closed months and the event that closed each."""
-    sweep_at: Micros | None = None
-    """When the next step of the review of all jobs is due; `None`: there is no review."""
     sweeps: int = 0
     """Number of reviews of all jobs so far."""
-    sweep: str | None = None
-    """Last job of the review of all jobs; `None`: there is no review."""
+    sweep_at: Micros = 0
+    """When the steps of the last review of all jobs are due."""
     sweep_cause: str = ""
-    """Id of the price book that the last review of all jobs is for."""
+    """Id of the price book that it is for."""
+    swept: tuple[int, str] = (0, "")
+    """Number of the last review that has begun, and the job that it has come to. The jobs follow in the order of their ids."""
     touched: dict[str, None] = field(default_factory=dict)
     changed: list[tuple[str, int]] = field(default_factory=list)
     """Attempts affected by the input just absorbed. Not part of the state."""
@@ -345,6 +347,10 @@ class State:
             due = self.marks[mark] = Due()
             heappush(self.hours, mark)
         due.add(job, ordinal)
+
+    def awaits_sweep(self, job: Job) -> bool:
+        """Tell whether the review of all jobs has still to come to a job."""
+        return job.born < self.sweeps and (self.sweeps, job.id) > self.swept
 
     def ids(self) -> Iterator[str]:
         """Yield the ids of all jobs."""

@@ -14,7 +14,6 @@ from engine.events.times import SECOND, Micros
 __all__ = [
     "REVIEW_AFTER",
     "advance",
-    "awaits_sweep",
     "begin_review",
     "first_review",
     "first_sweep",
@@ -90,18 +89,13 @@ def first_review(state: State) -> Job | None:
 
 
 def first_sweep(state: State) -> str | None:
-    """Return the next job of the review of all jobs; `None`: the review is complete."""
+    """Return the next job of the review of all jobs; `None`: no job awaits one."""
     while state.sweeping:
         ident = state.sweeping[0]
-        if state.sweep is not None and ident > state.sweep and (ident in state.jobs or ident in state.idle):
+        if (state.sweeps, ident) > state.swept and (ident in state.jobs or ident in state.idle):
             return ident
         heappop(state.sweeping)
     return None
-
-
-def awaits_sweep(state: State, job: Job) -> bool:
-    """Tell whether the review of all jobs has still to come to a job."""
-    return state.sweep is not None and job.id > state.sweep
 
 
 def mark_due(state: State) -> Micros | None:

@@ -29,6 +29,7 @@ class BudgetsStage:
     state_version: Final = 1
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("billing", "all"))
     outputs: Final[tuple[Topic, ...]] = ("budgets", "dead-letters")
+    exact: Final = ()
 
     def initial(self) -> State:
         """Return the initial state of a shard."""

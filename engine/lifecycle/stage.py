@@ -82,6 +82,7 @@ class LifecycleStage:
     state_version: Final = 9
     inputs: Final = INPUTS
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
+    exact: Final = ()
 
     def __init__(
         self,

@@ -350,7 +350,7 @@ class Processor(ShardView[S]):
         run.account()
         after = run.position()
         committed = run.held.position
-        run.snapshots.touch(self.stage.touched(run.state), committed)
+        run.snapshots.touch(self.stage.touched(run.state), committed, run.state)
         if run.snapshots.wants_mark(committed.shardsequence):
             run.snapshots.mark(committed.shardsequence, {partition: self.log.end(partition) for partition in self.writes})
         changes = run.snapshots.changes(run.state, after, run.accounts, inputs)

@@ -104,7 +104,7 @@ def _recover(
     own = own_output(log, shard, outputs, loaded.offsets, before.shardsequence, position.shardsequence)
     for record in _unless(stopped, own):
         if record.shardsequence - before.shardsequence > _READ:
-            snapshots.touch(stage.touched(state), before)
+            snapshots.touch(stage.touched(state), before, state)
             before = Position(tuple(taken), before.now, record.shardsequence - 1)
         try:
             event = decode(record.message, bounded=False)
@@ -118,7 +118,7 @@ def _recover(
         if loaded.low is None or not stage.contains(state, event):
             stage.evolve(state, event)
     # No inputs are left to absorb: the last output of a commit (its accounts if need be) has all inputs of the commit as its basis.
-    snapshots.touch(stage.touched(state), before)
+    snapshots.touch(stage.touched(state), before, state)
     accounts.received = sum(accounts.outcomes.values())
     return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
 

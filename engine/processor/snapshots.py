@@ -3,7 +3,8 @@
 A snapshot is fuzzy: different commits wrote its records. The manifest gives the shardsequence W up to which every change is in the
 records; the tail after W holds the rest and repeats some changes, which `Stage.contains` recognises, subject by subject. A large
 subject has several records; its changed records are written by one commit, so all of a subject is as of one moment. Records
-changed since they were written are *dirty* and are written oldest subject first, so that W advances.
+changed since they were written are *dirty* and are written oldest subject first, so that W advances. `Stage.exact` records are
+written as they were at W: the tail repeats their changes among those of the others.
 
 A commit writes enough dirty records that each is written before `every` further inputs are taken; what a large subject takes in
 advance, the next commits write less. So the tail stays in proportion to `every` inputs and a commit's share in proportion to its
@@ -18,7 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -181,6 +182,15 @@ class _Dirty:
     """Its changed records."""
 
 
+class _Version(NamedTuple):
+    """Content of an exact record."""
+
+    before: Position
+    """The shard's position before the change."""
+    record: str
+    content: bytes | None
+
+
 class Snapshots:
     """Tracks dirty records and selects those that each commit writes."""
 
@@ -200,6 +210,8 @@ class Snapshots:
         self._dirty: OrderedDict[str, _Dirty] = OrderedDict()  # a dict scans all popped entries to find its first one
         self._count = 0
         self._unwritten = 0
+        self._exact = frozenset(stage.exact)
+        self._versions: deque[_Version] = deque()
         self._marks: deque[tuple[int, dict[Partition, int]]] = deque([(0, {})])
         self._credit = 0.0
         self.low: Position = loaded.low or Position(())
@@ -211,17 +223,26 @@ class Snapshots:
     @property
     def dirty(self) -> int:
         """Number of records that are older than the state."""
-        return self._count
+        return self._count + len(self._versions)
 
     @property
     def subjects(self) -> int:
-        """Number of records, including those not yet written. Callable from any thread."""
+        """Number of records, including those not yet written (but for the exact ones). Callable from any thread."""
         return len(self._hashes) - (ACCOUNTS in self._hashes) + self._unwritten
 
-    def touch(self, records: Iterable[str], before: Position) -> None:
-        """Record that some records changed after `before`."""
+    def touch(self, records: Iterable[str], before: Position, state: Any = None) -> None:  # noqa: ANN401  the stage's own
+        """Record that some records changed after `before`.
+
+        Args:
+            records: their names.
+            before: a position of the shard.
+            state: of the stage, after the changes; `None`: what is stored is not of this snapshot.
+        """
         dirty, written, subject_of = self._dirty, self._hashes, self._stage.subject
         for record in records:
+            if record in self._exact:
+                self._versions.append(_Version(before, record, None if state is None else self._stage.dump(state, record)))
+                continue
             subject = subject_of(record)
             found = dirty.get(subject)
             if found is None:
@@ -258,7 +279,7 @@ class Snapshots:
         else:
             self._credit = min(self._credit + self._count * inputs / self._every, self._count)
             quota = int(self._credit)
-        if quota <= 0 and (self._dirty or after.shardsequence - self.low.shardsequence < self._every):
+        if quota <= 0 and (self._dirty or (not self._versions and after.shardsequence - self.low.shardsequence < self._every)):
             return []
         written: list[tuple[str, bytes | None]] = []
         size = 0
@@ -272,6 +293,11 @@ class Snapshots:
         self._count -= len(written)
         self._credit -= len(written)
         self.low = next(iter(self._dirty.values())).since if self._dirty else after
+        passed: dict[str, bytes | None] = {}
+        while self._versions and (not self._dirty or self._versions[0].before.shardsequence < self.low.shardsequence):
+            version = self._versions.popleft()
+            passed[version.record] = version.content
+        written += (self._replace(*version) for version in passed.items())
         written.append(self._replace(ACCOUNTS, accounts.dump()))
         written.append((MANIFEST, self._manifest()))
         return written

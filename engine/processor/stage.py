@@ -60,6 +60,14 @@ class Stage(Protocol[S]):
     def outputs(self) -> tuple[Topic, ...]:
         """Topics that it writes, none of which it takes; the first also holds the accounts of its shards."""
 
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """Snapshot records that recovery reads as of the snapshot's position, not of a later moment.
+
+        Those on which it depends how events about other subjects are applied. They are small and change seldom, for each change is
+        kept in memory until the position has passed it.
+        """
+
     def initial(self) -> S:
         """Return the state of a shard that has taken no input."""
 

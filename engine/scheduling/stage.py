@@ -40,6 +40,7 @@ class SchedulingStage:
     state_version: Final = 5
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
     outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "preemptions", "dead-letters")
+    exact: Final = ()
 
     def __init__(
         self,

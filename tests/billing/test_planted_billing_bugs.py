@@ -181,7 +181,7 @@ right_evolve, right_absorb, right_load = evolve.evolve, absorb.absorb, persist.l
 def load_without_reviews(state: State, stored):
     right_load(state, stored)
     state.reviews.clear()
-    state.sweep = state.sweep_at = None
+    state.sweeping.clear()
 
 
 def load_without_marks(state: State, stored):

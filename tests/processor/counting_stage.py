@@ -51,6 +51,7 @@ class CountingStage:
     state_version = 1
     inputs: tuple[Reads, ...] = (("cluster", "all"), ("jobs", "own"), ("pods", "own"))
     outputs: tuple[Topic, ...] = ("job-events",)
+    exact: tuple[str, ...] = ()
 
     def initial(self) -> Shard:
         return Shard()

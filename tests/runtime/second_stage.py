@@ -59,6 +59,7 @@ class SecondStage:
     state_version: Final = 1
     inputs: tuple[Reads, ...] = (("cluster", "all"), ("job-events", "all"))
     outputs: tuple[Topic, ...] = ("scheduling", "jobs")
+    exact: tuple[str, ...] = ()
 
     def initial(self) -> State:
         return State()
