@@ -87,6 +87,10 @@ class Story:
         self.say("cluster", NodeObserved("clock"), "clock", until)
         self.shard.run_until_quiet()
 
+    def idle(self) -> None:
+        """A commit with nothing to do writes a part of the snapshot."""
+        self.shard.step()
+
     # --- the bill ---------------------------------------------------------------------------------------------------------
 
     def records(self, job: str | None = None) -> list[Record]:

@@ -189,7 +189,7 @@ def told_and_recovered(*tell):
         sentence(story)
         must_be_recovered(story.log, story.shard)
     with patch("engine.processor.snapshots._CYCLE_BYTES", 1):
-        story.shard.step()
+        story.idle()
     must_be_recovered(story.log, story.shard)
 
 
@@ -226,6 +226,19 @@ def test_jobs_may_be_forgotten_before_the_review_for_a_book_comes_to_them():
         lambda story: story.start("b", 0, 40),
         lambda story: story.wait(300),
     )
+
+
+def test_jobs_that_come_with_a_book_do_not_await_its_review_in_a_recovery_either():
+    """The book is taken first; the snapshot holds one of the jobs, and the tail the book."""
+
+    def at_once(story):
+        with patch.object(story.shard, "step"):
+            story.start("a", 0, 10)
+            story.start("b", 0, 10)
+            story.prices({"prices": PRICES}, {"prices": PRICES, "from": NOON + HOUR}, at=10)
+        story.shard.step()
+
+    told_and_recovered(lambda story: story.prices({"prices": PRICES}), Story.idle, at_once)
 
 
 @settings(max_examples=25)
