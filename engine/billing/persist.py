@@ -149,7 +149,7 @@ def dump(state: State, record: str) -> bytes | None:
         found = state.nodes.get((_unescaped(cluster), _unescaped(node)))
         return None if found is None else _write(found)
     if record == SWEPT:
-        return _write(state.swept)
+        return _write(state.swept) if state.swept[0] else None
     if record != BOOK:
         return None
     book = dict(state.book.spec) if state.book.book is not None else None
