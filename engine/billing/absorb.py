@@ -170,6 +170,8 @@ def _late(state: State, job: Job, attempt: Attempt, event: Event[AttemptLateFact
         return
     if data.started is not None and attempt.running is None:
         attempt.running = Point(data.started, event.id)
+    if data.terminating is not None and attempt.terminating is None:
+        attempt.terminating = Point(data.terminating, event.id)
     if data.ended is not None and (RANKS[data.rank], data.ended) < (end.rank, end.time):
         attempt.end = End(
             data.ended, event.id, RANKS[data.rank], end.phase, end.reason, inferred=False, replaceable=end.replaceable

@@ -159,6 +159,8 @@ class AttemptLateFact(AttemptEvent):
     ended: Micros | None = None
     uid: str | None = None
     """uid of the pod, if the attempt was closed before its first observation."""
+    terminating: Micros | None = None
+    """When its deletion began, before its end, if the attempt was closed before that was observed."""
 
 
 @event("lahar.attempt.object_changed.v1", topic="job-events")

@@ -132,7 +132,7 @@ def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating,
     attempt.phase, attempt.reason, attempt.since = "Terminating", data.reason, event.time
     task.note(attempt)
     attempt.gist = gist(data.message)
-    attempt.deadline = data.deadline
+    attempt.terminating, attempt.deadline = True, data.deadline
     _show_object(job, attempt, "deleting")
     _observed(job, attempt, data, event)
     enter(job, task, attempt)
@@ -187,6 +187,7 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
 def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
+    attempt.terminating = attempt.terminating or data.terminating is not None
     if data.uid is not None:  # it was given up before its first observation: its object exists after all
         leave(job, task, attempt)
         attempt.uid, attempt.object = data.uid, "exists"

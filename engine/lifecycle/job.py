@@ -101,6 +101,8 @@ class Attempt:
     rank: Rank = "node"
     past: bool = False
     """It was first observed when its replica had a newer pod already."""
+    terminating: bool = False
+    """The beginning of its deletion, before its end, was observed."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""

@@ -273,13 +273,16 @@ def _is_awaited(job: Job, task: str) -> bool:
 
 def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
     """Record an observation of a closed attempt as a late fact, if it contradicts or adds to what is known."""
-    unseen = attempt.uid is None
-    if not unseen and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
-        return  # an older, live state of a closed attempt: nothing new
+    started = pod.running if attempt.running is None else None
+    end = attempt.ended if pod.ended is None else pod.ended
+    terminating = None if attempt.terminating or end is None or (pod.terminating or end) >= end else pod.terminating
+    news = attempt.uid is None or terminating is not None
+    if not news and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
+        return  # an older, live state of a closed attempt
     phase, reason = _judge(turn, job, attempt, pod)
     told = (phase, reason, pod.ended, pod.rank)
-    same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
-    if not unseen and (same or told == attempt.late):
+    same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended} and started is None
+    if not news and (same or told == attempt.late):
         return
     yield turn.event(
         job,
@@ -291,9 +294,10 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
             reason=reason,
             exit_code=pod.exit_code,
             rank=pod.rank,
-            started=pod.running if attempt.running is None else None,
+            started=started,
             ended=pod.ended,
-            uid=pod.uid if unseen else None,
+            uid=pod.uid if attempt.uid is None else None,
+            terminating=terminating,
             version=pod.version,
             message=excerpt(pod.message),
         ),

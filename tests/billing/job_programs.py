@@ -314,8 +314,12 @@ class Program:
         started = at - what * MINUTE if facts.running is None and what % 3 == 0 else None
         if started is not None:
             facts.running = started
+        terminating = at - 90 * SECOND if facts.terminating is None and what % 4 == 1 else None
+        if terminating is not None:
+            facts.terminating = terminating
         facts.ends.append((RANKS.index(rank), at))
-        self.of_job(job, AttemptLateFact(*slot, rank=rank, ended=at, started=started), self.now)
+        told = AttemptLateFact(*slot, rank=rank, ended=at, started=started, terminating=terminating)
+        self.of_job(job, told, self.now)
 
     def _revise(self, which: int, what: int, at: int) -> None:
         if not self.jobs:

@@ -131,3 +131,23 @@ def total(bill):
     for line, (quantity, _) in bill.items():
         found[line.uid, line.meter] = found.get((line.uid, line.meter), 0) + quantity
     return found
+
+
+def test_a_deletion_counts_though_an_end_before_it_was_told_first():
+    """A scheduler's clock is behind: the end that it tells is before the deletion. The node's end, told later, is not."""
+    cluster = Cluster(Driver())
+    cluster.appear("job0", index=0)
+    (pod,) = cluster.pods
+    cluster.progress(pod, "go", 0)
+    cluster.progress(pod, "go", 0)
+    cluster.driver.wait(10)
+    cluster.progress(pod, "delete", 0)
+    cluster.driver.wait(10)
+    cluster.progress(pod, "end", 1)
+    node = [recorded(cluster.event(pod, place)) for place in range(len(pod.history))]
+    last = pod.history[-1]
+    early = replace(last, rank="scheduler", ended=last.terminating - 5 * SECOND, version=None)
+    scheduler = recorded(cluster.driver.event(early, early.job, "scheduler"))
+    right = billed([*node, scheduler])
+    assert len({line.start for line in right}) == 2
+    assert billed([scheduler, *node]) == right

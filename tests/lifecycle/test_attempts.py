@@ -370,8 +370,23 @@ def test_a_late_fact_told_again_is_nothing(driver):
 @pytest.mark.parametrize("phase", ["Pending", "Bound", "Terminating"])
 def test_the_live_past_of_a_closed_attempt_is_nothing(driver, phase):
     closed(driver)
-    driver.see(pod("u", "j", 3, phase, node="n", terminating=9))
+    driver.see(pod("u", "j", 3, phase, node="n", terminating=10))
     assert driver.outcome == "unchanged"
+
+
+def test_when_the_deletion_of_a_closed_attempt_began_is_a_late_fact_once(driver):
+    """A pod may be said to have ended before it is said that it was being deleted; its bill is the same."""
+    closed(driver)
+    driver.see(pod("u", "j", 3, "Terminating", node="n", running=2, terminating=9))
+    assert only(driver, AttemptLateFact).terminating == START + 9 * SECOND
+    assert driver.see(pod("u", "j", 4, "Terminating", node="n", running=2, terminating=9)) == []
+
+
+def test_when_a_closed_attempt_began_to_run_is_a_late_fact_once(driver):
+    driver.see(pod("u", "j", 1, "Failed", node="n", ended=10))
+    driver.see(pod("u", "j", 2, "Failed", node="n", running=2, ended=10))
+    assert only(driver, AttemptLateFact).started == START + 2 * SECOND
+    assert driver.see(pod("u", "j", 3, "Failed", node="n", running=2, ended=10)) == []
 
 
 def test_a_lost_attempt_that_shows_itself_again_is_a_late_fact(driver):
