@@ -49,7 +49,7 @@ def schedule_waiting(state: State, job: Job, attempt: Attempt, told: Event[Data]
 
 def advance(state: State, job: str, attempt: Attempt) -> None:
     """Move an attempt that waits for an hour mark to the end of a month within that hour, which a new price book may bring."""
-    if attempt.due is not None and (end := month_of(attempt.due - HOUR, state.book.time_zone).end) < attempt.due:
+    if attempt.due is not None and attempt.marked < (end := month_of(attempt.due - HOUR, state.book.time_zone).end) < attempt.due:
         state.set_due(job, attempt, end)
         touch(state, job, attempt)
 

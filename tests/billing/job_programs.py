@@ -526,6 +526,6 @@ def half_hour_programs(draw: st.DrawFn) -> Program:
         program.do(draw(_step(name)))
     program.now = max(program.now, parse_time("2026-03-31T18:16:00Z"))
     program.close(parse_time("2026-03-31T00:00:00Z"))
-    for step in draw(st.lists(_step("end", "late", "start", "run", "wait", "revise", "node_late"), max_size=6)):
+    for step in draw(st.lists(_step("end", "late", "start", "run", "wait", "revise", "node_late", "book"), max_size=6)):
         program.do(step)
     return program

@@ -105,6 +105,19 @@ def test_a_first_book_that_ends_the_month_within_an_hour_records_what_waits_for_
     assert [(record.run.period, record.run.month) for record in story.records()] == [("2026-03", None), ("2026-04", None)]
 
 
+def test_a_book_behind_the_end_of_a_month_within_an_hour_moves_no_attempt_back_to_it():
+    """Such an attempt would be due for ever."""
+    began = (parse_time("2026-03-31T18:02:00Z") - NOON) // SECOND
+    story = Story()
+    story.prices({"prices": PRICES}, at=began, time_zone="Asia/Kathmandu")
+    story.start("j", 0, began)
+    story.run("j", 0, began)
+    later = {"prices": PRICES, "from": NOON + 40 * 86_400 * SECOND}
+    story.prices({"prices": PRICES}, later, at=began + 15 * 60, time_zone="Asia/Kathmandu")
+    story.say("cluster", NodeObserved("clock"), "clock", began + 30 * 60)
+    assert story.shard.timer_due == parse_time("2026-03-31T19:00:00Z")
+
+
 @pytest.mark.parametrize("name", ["soon", "2026-13", "2026-3", ""])
 def test_the_end_of_a_month_that_is_none_changes_nothing(name):
     story = Story()
