@@ -160,7 +160,7 @@ class AttemptLateFact(AttemptEvent):
     uid: str | None = None
     """uid of the pod, if the attempt was closed before its first observation."""
     terminating: Micros | None = None
-    """When its deletion began, before its end, if the attempt was closed before that was observed."""
+    """When its deletion began, if the attempt was closed before that was observed."""
 
 
 @event("lahar.attempt.object_changed.v1", topic="job-events")

@@ -188,6 +188,7 @@ def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, even
     task, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
     attempt.terminating = attempt.terminating or data.terminating is not None
+    attempt.running = data.started if attempt.running is None else attempt.running
     if data.uid is not None:  # it was given up before its first observation: its object exists after all
         leave(job, task, attempt)
         attempt.uid, attempt.object = data.uid, "exists"

@@ -102,7 +102,7 @@ class Attempt:
     past: bool = False
     """It was first observed when its replica had a newer pod already."""
     terminating: bool = False
-    """The beginning of its deletion, before its end, was observed."""
+    """It was observed when its deletion began."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""

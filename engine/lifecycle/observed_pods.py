@@ -276,12 +276,12 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
     started = pod.running if attempt.running is None else None
     end = attempt.ended if pod.ended is None else pod.ended
     terminating = None if attempt.terminating or end is None or (pod.terminating or end) >= end else pod.terminating
-    news = attempt.uid is None or terminating is not None
+    news = attempt.uid is None or started is not None or terminating is not None
     if not news and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
         return  # an older, live state of a closed attempt
     phase, reason = _judge(turn, job, attempt, pod)
     told = (phase, reason, pod.ended, pod.rank)
-    same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended} and started is None
+    same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
     if not news and (same or told == attempt.late):
         return
     yield turn.event(
