@@ -12,7 +12,7 @@ from engine.billing.invoice import used
 from engine.billing.records import clipped
 from engine.events import Event
 from engine.events.billing import UsageRecorded
-from engine.events.decimals import EXACT
+from engine.events.decimals import EXACT, total
 from engine.events.times import SECOND, Micros, format_time
 
 __all__ = ["Costs", "report"]
@@ -70,11 +70,11 @@ class Costs:
         names = {"tenant": data.tenant, "queue": data.queue, "job": f"{data.namespace}/{data.job_name}"}
         for start, end in _days(data):
             charges = list(used(data if data.record == "excess" else clipped(data, start, end)))
-            amount = sum((amount for _, _, amount in charges), _ZERO)
+            amount = total(amount for _, _, amount in charges)
             for kind, name in names.items():
                 self.amounts[kind].setdefault(name, _Cost()).take(amount, is_useful=is_useful)
             self.days.setdefault(start - start % _DAY, _Cost()).take(amount, is_useful=is_useful)
-            gpu = sum((taken for charge, taken, _ in charges if charge.meter == "gpu_seconds"), _ZERO)
+            gpu = total(taken for charge, taken, _ in charges if charge.meter == "gpu_seconds")
             self.gpu.take(gpu, is_useful=is_useful)
 
 
@@ -102,12 +102,12 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
     def money(amount: Decimal) -> str:
         return f"{amount:,.2f} {escape(unit)}".strip()
 
-    total = _Cost()
+    whole = _Cost()
     for cost in costs.days.values():
-        total.take(cost.useful, is_useful=True)
-        total.take(cost.wasted, is_useful=False)
+        whole.take(cost.useful, is_useful=True)
+        whole.take(cost.wasted, is_useful=False)
     hours, wasted_hours = costs.gpu.total / 3600, costs.gpu.wasted / 3600
-    sums = f"{money(total.total)} in all, {money(total.wasted)} of it wasted; {hours:,.1f} GPU hours, {wasted_hours:,.1f} wasted."
+    sums = f"{money(whole.total)} in all, {money(whole.wasted)} of it wasted; {hours:,.1f} GPU hours, {wasted_hours:,.1f} wasted."
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1>",

@@ -65,7 +65,9 @@ class Tenant:
         if month is None or budget is None or month.currency != budget.currency:
             return
         for threshold in budget.thresholds:
-            if threshold not in month.crossed and month.spent * 100 >= threshold * budget.amount:
+            if threshold not in month.crossed and month.spent >= EXACT.multiply(
+                budget.amount, Decimal(threshold).scaleb(-2, EXACT)
+            ):
                 yield threshold, budget, month
 
 
@@ -86,7 +88,7 @@ class State:
         return self.tenants.setdefault(tenant, Tenant())
 
 
-def absorb(state: State, event: Event[Data]) -> None:
+def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> None:
     """Absorb one billing event, or one fact of the cluster. Total; facts of different partitions commute."""
     state.changed = []
     _advance(state, _month(event.recordedtime))

@@ -20,8 +20,8 @@ def plain(number: Decimal) -> str:
     return "0" if text in ("-0", "") else text
 
 
-def total(amounts: Iterable[str]) -> Decimal:
-    """Return the exact sum of decimal numbers given as text."""
+def total(amounts: Iterable[str | Decimal]) -> Decimal:
+    """Return the exact sum of decimal numbers."""
     found = Decimal(0)
     for amount in amounts:
         found = EXACT.add(found, Decimal(amount))

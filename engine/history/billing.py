@@ -348,7 +348,7 @@ def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decima
     found: dict[str, Decimal] = {}
     for ident in sorted(state.ids()):
         if (known := known_of(state, ident)) is not None:
-            found[ident] = sum((_cost(state, known, attempt, begin, end) for attempt in known.attempts), Decimal(0))
+            found[ident] = total(_cost(state, known, attempt, begin, end) for attempt in known.attempts)
     return found, state.book.book.currency
 
 

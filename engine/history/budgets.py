@@ -11,7 +11,7 @@ from engine.billing.invoice import Invoice
 from engine.budgets.stage import BudgetsStage
 from engine.events import Event, decode
 from engine.events.budgets import Budget, BudgetCrossed
-from engine.events.decimals import plain
+from engine.events.decimals import EXACT, plain
 from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.reading import cluster_facts
@@ -46,7 +46,7 @@ class BudgetStanding:
     @property
     def percent(self) -> Decimal:
         """What is spent of the budget, in percent, rounded down to a tenth."""
-        return (self.spent * 1000 // self.budget.amount) / 10
+        return EXACT.divide_int(EXACT.multiply(self.spent, Decimal(1000)), self.budget.amount).scaleb(-1, EXACT)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from engine.events.decimals import total
 from engine.events.times import Micros
 from engine.history.exact_numbers import distribution, ratio, seconds
 from engine.simulation.figures import Machine
@@ -99,6 +100,6 @@ def measured(happened: Happened, jobs: Collection[str], stays: Iterable[Stay]) -
         "gpu_seconds_held": seconds(held),
         "preemptions": len(left),
         "gpu_seconds_lost": seconds(sum(map(happened.lost, left))),
-        "cost": None if costs is None else sum((costs.get(job, Decimal(0)) for job in jobs), Decimal(0)),
+        "cost": None if costs is None else total(costs.get(job, "0") for job in jobs),
         "seconds": seconds(happened.end - happened.begin),
     }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import localcontext
 from typing import Any
+
+import pytest
 
 from engine.budgets.stage import BudgetsStage
 from engine.budgets.state import KEPT_MONTHS
@@ -194,3 +197,14 @@ def test_a_budget_that_cannot_be_read_is_none():
     for budget in (5, {"amount": 1.5}, {"amount": "1", "currency": "EUR", "thresholds": [[]]}, None, "x" * 1000, {"amount": "NaN"}):
         assert story.take(ObjectApplied("Tenant", "ml", {"budget": budget}), "ml") == []
     assert story.use("1000") == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "use"), [("10", "9." + 40 * "9"), ("100000000000000000000.000000001", "100000000000000000000"), ("1000", "999.9999")]
+)
+def test_a_budget_that_is_not_reached_by_the_last_digit_is_not_crossed(budget, use):
+    """Whatever precision the program that runs it has chosen for its own sums."""
+    story = Story()
+    with localcontext(prec=5):
+        story.budget(budget, [100])
+        assert story.use(use) == []
