@@ -45,14 +45,14 @@ _BOOKS: Final = 64
 _PREEMPTIBLE: Final = "volcano.sh/preemptable"
 
 
-def absorb(state: State, event: Event[Data]) -> None:
-    """Apply one cluster fact or one job event."""
+def absorb(state: State, event: Event[Data], offset: int | None = None, /) -> None:
+    """Apply one cluster fact or one job event (`engine.processor.stage.Stage.absorb`)."""
     state.changed = []
     data = event.data
     if data.TOPIC == "cluster":
         fact = _CLUSTER.get(type(data))
         if fact is not None:
-            fact(state, event)
+            fact(state, event, offset)
         return
     known = known_of(state, event.subject)
     if known is None:
@@ -280,7 +280,7 @@ _JOB: Final[dict[type[Data], Callable[[State, Known, Event[Any]], None]]] = {
 # --- the cluster --------------------------------------------------------------------------------------------------------------
 
 
-def _object(state: State, event: Event[ObjectApplied]) -> None:
+def _object(state: State, event: Event[ObjectApplied], _: int | None) -> None:
     if event.data.kind != "PriceBook" or event.id in state.books:
         return
     state.books = [*state.books, event.id][-_BOOKS:]
@@ -290,12 +290,12 @@ def _object(state: State, event: Event[ObjectApplied]) -> None:
         return
     state.book = book
     state.sweeps += 1
-    state.sweeping = list(state.ids())
+    state.sweeping = [ident for ident in state.ids() if state.ahead.get(ident, 0) < state.sweeps]
     heapify(state.sweeping)
     state.sweep_at, state.sweep_cause = event.recordedtime + REVIEW_AFTER, event.id
 
 
-def _period(state: State, event: Event[PeriodClosed]) -> None:
+def _period(state: State, event: Event[PeriodClosed], _: int | None) -> None:
     name = event.data.period
     month = month_named(name, state.book.time_zone)
     if name not in state.periods and month is not None and month.end <= event.recordedtime:
@@ -303,7 +303,7 @@ def _period(state: State, event: Event[PeriodClosed]) -> None:
         state.touched[BOOK] = None
 
 
-_CLUSTER: Final[dict[type[Data], Callable[[State, Event[Any]], None]]] = {
+_CLUSTER: Final[dict[type[Data], Callable[[State, Event[Any], int | None], None]]] = {
     NodeObserved: node_observed,
     NodeDeleted: node_gone,
     ObjectApplied: _object,

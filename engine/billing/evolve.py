@@ -146,11 +146,8 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
     if data.node is not None:
         note_reviewed(state, (event.clusterid, data.node), ident, data)
     elif data.sweep is None:
-        if known is not None and known.job.review < 0 <= data.next:
-            begin_review(state, known.job, event.recordedtime)
-            known.job.review_cause = event.causationid
         if known is not None:
-            known.job.review = data.next
+            _review_goes_on(state, known.job, data.next, event)
     elif (data.sweep, ident) > state.swept:
         state.swept = data.sweep, ident
         state.touched[SWEPT] = None
@@ -159,6 +156,15 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
             _schedule_by_book(state, known.job, attempt, event)
     if known is not None and data.next < 0:
         settle(state, known)
+
+
+def _review_goes_on(state: State, job: Job, next_: int, event: Event[Data]) -> None:
+    """Note the progress of a job's review. Its step 0 is that of a review of all jobs; the later of two reviews names the cause."""
+    if next_ == 0 and (job.review < 0 or not job.review_cause or job.review_at <= state.sweep_at):
+        job.review_cause = event.causationid
+    if job.review < 0 <= next_:
+        begin_review(state, job, event.recordedtime)
+    job.review = next_
 
 
 def _schedule_by_book(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:

@@ -40,7 +40,9 @@ __all__ = [
 _UNKNOWN: Final = 64
 """Unknown nodes of a job that are kept by name."""
 _FACTS: Final = 64
-"""Facts kept of a node, and moments at which they were said again."""
+"""Facts kept of a node: changes of type or model."""
+_REPEATS: Final = 64
+"""Moments kept at which one was repeated. A fact heard late may hold too long if repeats behind it are not kept."""
 _since: Final = attrgetter("since")
 _ANY: Final = "*"
 _NONE: Final[Mapping[str, Micros]] = {}
@@ -80,39 +82,45 @@ def forget_nodes(state: State, known: Known) -> None:
             heapify(ids)
 
 
-def node_observed(state: State, event: Event[NodeObserved]) -> None:
+def node_observed(state: State, event: Event[NodeObserved], offset: int | None) -> None:
     """Apply an observed node, and schedule reviews of the jobs that wait for its facts."""
     data, place = event.data, (event.clusterid, event.data.name)
     node = state.nodes.get(place)
     if node is None:
         node = state.nodes[place] = Node()
-    elif node.gone is not None:
+    if _is_new(node, offset):
         node.gone = None
-    state.touched[node_record(place)] = None
-    since = _learn(node, NodeFact(event.time, data.type, data.gpu_model, event.id))
-    if since is not None and len(node.facts) > 1:  # the first fact is for the jobs that wait for it
-        _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
-    for name in (data.name, _ANY):
+        state.touched[node_record(place)] = None
+        since = _learn(node, NodeFact(event.time, data.type, data.gpu_model, event.id))
+        if since is not None and len(node.facts) > 1:  # the first fact is for the jobs that wait for it
+            _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
+    told = any(fact.id == event.id for fact in node.facts)
+    for name in (data.name, _ANY) if told else (data.name,):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
-            if known is None:
+            if known is None or (offset is not None and offset <= known.job.asked):
                 continue
+            known.job.asked = -1 if offset is None else offset
             if name != _ANY:  # a job may wait for another node that it does not name
                 known.job.unknown = [node for node in known.job.unknown if node != name]
                 _no_longer_unknown(state, known.job, name)
             review(state, known, event.recordedtime)
 
 
-def _learn(node: Node, fact: NodeFact) -> Micros | None:
-    """Add a fact about a node; return the time since which its facts differ, `None`: unchanged.
+def _is_new(node: Node, offset: int | None) -> bool:
+    """Note that a fact about a node is taken; return whether the node's record did not hold it yet."""
+    if offset is None:
+        return True
+    is_new = offset > node.taken
+    node.taken = max(node.taken, offset)
+    return is_new
 
-    What has been read before changes nothing, though others came between: a recovery reads again what the node's record holds.
-    """
+
+def _learn(node: Node, fact: NodeFact) -> Micros | None:
+    """Add a fact about a node; return the time since which its facts differ, `None`: unchanged."""
     facts, since, kind = node.facts, fact.since, (fact.node_type, fact.gpu_model)
     place = bisect_right(facts, since, key=_since)
     before = facts[place - 1] if place else None
-    if node.floor is not None and since <= node.floor:
-        return None
     if any((known.node_type, known.gpu_model) == kind for known in facts if known.since == since):
         return None
     if before is None:
@@ -120,34 +128,34 @@ def _learn(node: Node, fact: NodeFact) -> Micros | None:
     elif (before.node_type, before.gpu_model) == kind:
         if since not in node.heard:
             insort(node.heard, since)
-            if len(node.heard) > _FACTS:
-                node.floor = node.heard.pop(0)
+            del node.heard[:-_REPEATS]
         return None
     node.facts = [*facts[:place], *_said_again(node, before, since, since), fact]
     end = facts[place].since if place < len(facts) else inf
     node.facts += [*_said_again(node, before, since + 1, end), *facts[place:]]
     while len(node.facts) > _FACTS:  # the first fact also holds for all time before it
-        node.floor = node.facts[1].since
-        since = min(since, node.floor)
+        begin, end = node.facts[1].since, node.facts[2].since
+        node.heard = [moment for moment in node.heard if not begin <= moment < end]
+        since = min(since, begin)
         del node.facts[1]
     return since
 
 
 def _said_again(node: Node, fact: NodeFact | None, begin: Micros, end: float) -> Iterator[NodeFact]:
-    """Yield a fact as one of the first moment within bounds of which it was said again, if there is one."""
+    """Yield a fact once more, from its first repeat within bounds on, and forget that repeat; with the id of its first event."""
     moment = next((moment for moment in node.heard if begin <= moment <= end), None)
     if fact is not None and moment is not None:
         node.heard.remove(moment)
         yield NodeFact(moment, fact.node_type, fact.gpu_model, fact.id)
 
 
-def node_gone(state: State, event: Event[NodeDeleted]) -> None:
+def node_gone(state: State, event: Event[NodeDeleted], offset: int | None) -> None:
     """Record that a node's object is gone, and forget nodes that have been gone for long and priced no job of the state."""
     place = (event.clusterid, event.data.name)
-    node = state.nodes.pop(place, None)
-    if node is not None:
+    node = state.nodes.get(place)
+    if node is not None and _is_new(node, offset):
         node.gone = event.recordedtime
-        state.nodes[place] = node
+        state.nodes[place] = state.nodes.pop(place)
         state.touched[node_record(place)] = None
     for other, known in list(state.nodes.items()):
         if known.gone is None:

@@ -262,24 +262,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     for ident, content in heads.items():
         packed = Packed.of(ident, content, tuple(page for _, page in sorted(pages.get(ident, {}).items())))
         state.idle[ident] = packed
-        known = _known(packed)
-        job = known.job
-        if state.awaits_sweep(job):
-            state.sweeping.append(ident)
-        if job.forgotten is not None:
-            state.unsettled.append((job.forgotten, ident))
-        for node in job.unknown:
-            state.unknown.setdefault((job.cluster, node), {})[ident] = None
-        if _is_over(job):
-            uses = dict(job.nodes) if job.nodes is not None else _uses(known.attempts)
-            _restore_uses(state, job, uses)
-            continue
-        _restore_uses(state, job, _uses(known.attempts))
-        if job.review >= 0:
-            state.reviews.append((job.review_at, ident))
-        for attempt in known.attempts:
-            if attempt.due is not None:
-                state.at_mark(attempt.due, ident, attempt.ordinal)
+        _index(state, _known(packed))
     gone = [(node.gone, place) for place, node in state.nodes.items() if node.gone is not None]
     for _, place in sorted(gone):
         state.nodes[place] = state.nodes.pop(place)
@@ -288,6 +271,29 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     state.node_reviews = [(node.review.at, place) for place, node in state.nodes.items() if node.review is not None]
     heapify(state.node_reviews)
     heapify(state.sweeping)
+
+
+def _index(state: State, known: Known) -> None:
+    """Add a job to what is derived from the jobs."""
+    job = known.job
+    if job.born > state.sweeps:
+        state.ahead[job.id] = job.born
+    if state.awaits_sweep(job):
+        state.sweeping.append(job.id)
+    if job.forgotten is not None:
+        state.unsettled.append((job.forgotten, job.id))
+    for node in job.unknown:
+        state.unknown.setdefault((job.cluster, node), {})[job.id] = None
+    if _is_over(job):
+        uses = dict(job.nodes) if job.nodes is not None else _uses(known.attempts)
+        _restore_uses(state, job, uses)
+        return
+    _restore_uses(state, job, _uses(known.attempts))
+    if job.review >= 0:
+        state.reviews.append((job.review_at, job.id))
+    for attempt in known.attempts:
+        if attempt.due is not None:
+            state.at_mark(attempt.due, job.id, attempt.ordinal)
 
 
 def _load_book(state: State, rest: _Rest) -> None:

@@ -193,6 +193,8 @@ class Job(Struct, array_like=True, gc=False):
     """When the lifecycle stage forgot it; `None`: it has not."""
     review_cause: str = ""
     """Id of the last event that asked for the review, if there is one; empty: facts about nodes alone did."""
+    asked: int = -1
+    """Offset in the topic `cluster` of the last fact about a node that asked for a review."""
     born: int = 0
     """Number of reviews of all jobs when it was opened (`State.sweeps`)."""
 
@@ -236,9 +238,9 @@ class Node(Struct, array_like=True, gc=False):
     review: NodeReview | None = None
     """The one in progress."""
     heard: list[Micros] = []
-    """Moments, oldest first, of which was said again what held already: it holds from there on, whatever is heard later."""
-    floor: Micros | None = None
-    """Up to this moment all is known: the last one of what is kept no more."""
+    """Last moments, oldest first, at which was repeated what held then: it holds from there on, whatever is heard later."""
+    taken: int = -1
+    """Offset of the last fact about it in the topic `cluster`."""
 
 
 @dataclass(slots=True)
@@ -319,6 +321,8 @@ class State:
     """Heap of those marks. Derived."""
     reviews: list[tuple[Micros, str]] = field(default_factory=list)
     """Heap of the jobs under review, by the time of the next step. Derived."""
+    ahead: dict[str, int] = field(default_factory=dict)
+    """Number of reviews that jobs were opened behind (`Job.born`), of jobs of a snapshot that is behind them. Derived."""
     sweeping: list[str] = field(default_factory=list)
     """Heap of the jobs still to be visited by the review of all jobs. Derived."""
     unknown: dict[Place, dict[str, None]] = field(default_factory=dict)

@@ -91,9 +91,9 @@ def first_review(state: State) -> Job | None:
 def first_sweep(state: State) -> str | None:
     """Return the next job of the review of all jobs; `None`: no job awaits one."""
     while state.sweeping:
-        known = known_of(state, state.sweeping[0])
-        if known is not None and state.awaits_sweep(known.job):
-            return known.job.id
+        ident = state.sweeping[0]
+        if (state.sweeps, ident) > state.swept and (ident in state.jobs or ident in state.idle):
+            return ident
         heappop(state.sweeping)
     return None
 

@@ -140,7 +140,7 @@ def _note_stranger(state: ShardState, job: Job) -> None:
         note_stranger(state, rest, job.id)
 
 
-def absorb(state: ShardState, event: Event[Data]) -> None:
+def absorb(state: ShardState, event: Event[Data], _offset: int | None = None, /) -> None:
     """Apply one cluster fact; the newest one about each object wins."""
     for thing in state.facts.absorb(event):
         state.touched[thing_record(thing)] = None

@@ -238,7 +238,7 @@ class _Absorbed:
     def __init__(self, log: Log, shard: ShardId, stage: Stage[S], state: S, inputs: Sequence[Partition], taken: list[int]) -> None:
         self._log = log
         self._shard = shard
-        self._absorb: Callable[[Event[Data]], None] = lambda event: stage.absorb(state, event)
+        self._absorb: Callable[[Event[Data], int], None] = lambda event, offset: stage.absorb(state, event, offset)
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
         self._taken = taken
         self._ends = [0] * len(inputs)
@@ -270,7 +270,7 @@ class _Absorbed:
             raise LogError(
                 f"{record.partition.topic}/{record.partition.number} at {record.offset} was read by another release: {error}"
             ) from error
-        self._absorb(event)
+        self._absorb(event, record.offset)
 
 
 @contextmanager

@@ -236,7 +236,7 @@ class ShardRun(Generic[S]):
             self._dead_letter(record, fault)
             return
         if self._absorbs[place] and not reasons:  # dead letters are not part of the state: recovery skips them
-            stage.absorb(state, event)
+            stage.absorb(state, event, record.offset)
         decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
         first: Event[Any] | None = None
         while True:

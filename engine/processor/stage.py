@@ -108,8 +108,15 @@ class Stage(Protocol[S]):
     def evolve(self, state: S, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
 
-    def absorb(self, state: S, event: Event[Data]) -> None:
-        """Apply one input that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`."""
+    def absorb(self, state: S, event: Event[Data], offset: int | None = None, /) -> None:
+        """Apply one input that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`.
+
+        Args:
+            state: to be changed.
+            event: the input.
+            offset: of the input in its partition. A subject that keeps that of the last input about it can tell which inputs its
+                record holds: recovery applies them again. `None`: it is not read from a partition, and new.
+        """
 
     def contains(self, state: S, event: Event[Data]) -> bool:
         """Return whether the state already contains an event of the stage's own output, by its `sequence`.

@@ -32,7 +32,7 @@ _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "Comple
 _LONGEST_RETRY: Final = 64 * SECOND
 
 
-def absorb(state: State, event: Event[Data]) -> None:
+def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> None:
     """Take one fact of a cluster, or one job event."""
     data = event.data
     if isinstance(data, _FACTS):

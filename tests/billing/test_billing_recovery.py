@@ -15,7 +15,7 @@ from bill_story import NOON, PRICES, Story
 from billing_shard import append, messages, opened, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_programs import HOUR, Program, closed_programs, forgotten_programs, half_hour_programs, programs
+from job_programs import HOUR, SECOND, Program, closed_programs, forgotten_programs, half_hour_programs, programs
 from standing import standing, written
 
 from engine.billing import persist
@@ -23,7 +23,7 @@ from engine.billing.records import json_of
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
 from engine.events.billing import UsageReviewed
-from engine.events.jobs import JobForgotten
+from engine.events.jobs import JobForgotten, JobPhaseChanged
 from engine.history.billing import check_billing
 from engine.log.memory import MemoryLog
 from engine.processor import processor as processors
@@ -46,6 +46,8 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
     monkeypatch.setattr("engine.billing.absorb._FEW", 1)
     monkeypatch.setattr("engine.billing.forgetting._UNPRICED", 1)
+    monkeypatch.setattr("engine.billing.nodes._FACTS", 3)
+    monkeypatch.setattr("engine.billing.nodes._REPEATS", 2)
     monkeypatch.setattr("engine.billing.persist._UNPACKED", 1)
     monkeypatch.setattr("engine.billing.due._PAGE", 2)
     monkeypatch.setattr("engine.billing.state._FEW", 1)
@@ -226,6 +228,20 @@ def test_jobs_may_be_forgotten_before_the_review_for_a_book_comes_to_them():
         lambda story: story.start("b", 0, 40),
         lambda story: story.wait(300),
     )
+
+
+def test_a_review_that_is_not_due_yet_writes_nothing():
+    """A finished job awaits it; a shard that has nothing to do asks again and again what is due."""
+    story = Story()
+    story.prices({"prices": PRICES})
+    story.start("a", 0, 0)
+    story.end("a", 0, 10)
+    story.say("job-events", JobPhaseChanged("Completed", "Running"), "a", 10)
+    story.prices({"prices": PRICES}, {"prices": PRICES, "from": NOON + HOUR}, at=20)
+    while story.shard.snapshot_dirty:
+        story.idle()
+    assert story.shard.timer_due == NOON + 80 * SECOND
+    assert STAGE.touched(story.shard.state) == []
 
 
 def test_jobs_that_come_with_a_book_do_not_await_its_review_in_a_recovery_either():

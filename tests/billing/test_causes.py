@@ -42,13 +42,17 @@ def used(story: Story, attempts: int = 1) -> int:
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize("attempts", [1, _FEW + 1])
 @pytest.mark.parametrize("recovers", [False, True])
-def test_a_correction_for_a_price_book_names_the_book(closed: bool, attempts: int, recovers: bool) -> None:
+@pytest.mark.parametrize("node", [False, True])
+def test_a_correction_for_a_price_book_names_the_book(closed: bool, attempts: int, recovers: bool, node: bool) -> None:
+    """Though a first fact about the node asks for a review, too."""
     story = Story()
     before, at = used(story, attempts), 40 * 24 * HOUR
     if closed:
         story.close("2026-03", at)
     story.prices({"prices": PRICES}, at=at + 1)
     book = last(story, "cluster")
+    if node:
+        story.say("cluster", NodeObserved("n1"), "n1", at + 2)
     if recovers:
         story.shard = opened(story.log, every=1)
         story.say("cluster", NodeObserved("clock"), "clock", at + 2)

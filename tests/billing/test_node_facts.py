@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.billing import nodes
@@ -28,7 +26,7 @@ heard = st.lists(st.tuples(st.integers(1, 12), st.sampled_from(KINDS)), max_size
 def hear(state: State, said: Heard, first: int = 0) -> None:
     for number, (since, kind) in enumerate(said, first):
         data = NodeObserved("n", type=kind)
-        STAGE.absorb(state, Event(f"fact-{number}", "test", data.TYPE, "n", since, 100, 0, "", "", "c1", data))
+        STAGE.absorb(state, Event(f"fact-{number}", "test", data.TYPE, "n", since, 100, 0, "", "", "c1", data), number)
 
 
 def held(state: State) -> bytes | None:
@@ -49,16 +47,38 @@ def test_the_last_fact_that_said_something_new_of_its_moment_holds_until_the_nex
         assert (None if fact is None else fact.node_type) == right
 
 
-@pytest.mark.parametrize("most", [64, 3])
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_FACTS", 3)
+    monkeypatch.setattr(nodes, "_REPEATS", 2)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=heard, first=st.integers(0, 23))
-def test_what_was_heard_before_changes_nothing(most: int, said: Heard, first: int) -> None:
-    """A recovery hears the end of it again, on top of a record that holds all of it; of many facts not all are kept."""
-    with patch.object(nodes, "_FACTS", most):
-        state = STAGE.initial()
-        hear(state, said)
-        before = held(state)
-        hear(state, said[first:], first)
+def test_what_its_record_holds_is_not_applied_to_a_node_again(few: None, said: Heard, first: int) -> None:
+    """A recovery hears the end of it again, on top of a record that holds all of it."""
+    state = STAGE.initial()
+    hear(state, said)
+    before = held(state)
+    hear(state, said[first:], first)
     assert held(state) == before
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(heard)
+def test_a_node_that_has_changed_often_is_only_what_it_was_said_to_be(few: None, said: Heard) -> None:
+    state = STAGE.initial()
+    hear(state, said)
+    facts = state.nodes[PLACE].facts if said else []
+    assert {(fact.since, fact.node_type) for fact in facts} <= set(said)
+    assert [fact.since for fact in facts] == sorted(fact.since for fact in facts)
+    assert len(facts) <= 3
+
+
+def test_a_late_fact_counts_however_often_the_older_one_was_repeated(few: None) -> None:
+    state = STAGE.initial()
+    hear(state, [(1, "small"), *((moment, "small") for moment in range(4, 12)), (3, "large")])
+    assert [(fact.since, fact.node_type) for fact in state.nodes[PLACE].facts] == [(1, "small"), (3, "large"), (10, "small")]
 
 
 def test_what_was_said_again_holds_on_behind_what_is_heard_late() -> None:

@@ -169,7 +169,7 @@ def evolve_again(state, event):
     right_evolve(state, event)
 
 
-def absorb_again(state, event):
+def absorb_again(state, event, _offset=None, /):
     if (known := persist.known_of(state, event.subject)) is not None:
         known.job.seen = 0
     right_absorb(state, event)

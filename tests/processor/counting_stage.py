@@ -180,7 +180,7 @@ class CountingStage:
             return event.subject not in state.counters
         return event.subject in state.counters and state.counters[event.subject].sequence >= event.sequence
 
-    def absorb(self, state: Shard, event: Event[Any]) -> None:
+    def absorb(self, state: Shard, event: Event[Any], _offset: int | None = None, /) -> None:
         state.nodes[event.data.name] = event.data.cpu_milli
         state.touched[f"node {event.data.name}"] = None
 

@@ -123,7 +123,7 @@ class SecondStage:
     def absorbs(self, topic: Topic) -> bool:
         return True
 
-    def absorb(self, state: State, event: Event[Any]) -> None:
+    def absorb(self, state: State, event: Event[Any], _offset: int | None = None, /) -> None:
         data = event.data
         if data.TOPIC == "cluster":
             self._absorb_node(state, data)
