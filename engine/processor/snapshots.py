@@ -222,7 +222,7 @@ class Snapshots:
 
     @property
     def dirty(self) -> int:
-        """Number of records that are older than the state."""
+        """Number of records that are older than the state; of an exact one each change counts."""
         return self._count + len(self._versions)
 
     @property

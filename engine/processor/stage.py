@@ -122,8 +122,7 @@ class Stage(Protocol[S]):
         """Return whether the state already contains an event of the stage's own output, by its `sequence`.
 
         Called only at recovery: subjects of a snapshot may be newer than the start of the tail, so the tail repeats their events.
-            An
-        event that changes several subjects is contained if all of them contain it, and applying it to those that do changes
+        An event that changes several subjects is contained if all of them contain it, and applying it to those that do changes
         nothing. (An absorbed fact is simply absorbed again, with all later ones.)
         """
 
