@@ -21,6 +21,8 @@ _DAY: Final = 86_400 * SECOND
 _ZERO: Final = Decimal(0)
 _SHOWN: Final = 20
 """Most tenants, queues or jobs in one chart; the others are one bar."""
+_BROADEST: Final = Decimal(48)
+"""Widest bar in the chart of days; the chart has 960 units."""
 _DAYS: Final = 400
 """Most days in the chart of days; the last ones are shown."""
 
@@ -152,17 +154,20 @@ def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str
     shown: Sequence[Micros] = range(max(min(days), last - (_DAYS - 1) * _DAY), last + 1, _DAY)
     most = max((days[day].total for day in shown if day in days), default=_ZERO) or Decimal(1)
     width = Decimal(960) / len(shown)
+    broad = min(width * Decimal("0.8"), _BROADEST)
     bars = []
     for place, day in enumerate(shown):
         cost = days.get(day)
         if cost is None:
             continue
-        useful, wasted = (max(amount, _ZERO) * 150 / most for amount in (cost.useful, cost.wasted))
-        x, bar = f"{place * width:.2f}", f"{width * Decimal('0.8'):.2f}"
+        useful, wasted = (max(amount, _ZERO) * 135 / most for amount in (cost.useful, cost.wasted))
+        x, bar = f"{place * width:.2f}", f"{broad:.2f}"
         told = f"{format_time(day)[:10]}: {money(cost.total)}, {money(cost.wasted)} wasted"
         wasted_bar = f'<rect x={x} width={bar} y={155 - useful - wasted:.2f} height={wasted:.2f} fill="#d9822b"/>'
         useful_bar = f'<rect x={x} width={bar} y={155 - useful:.2f} height={useful:.2f} fill="#2f7d5b"/>'
         bars.append(f"<g><title>{told}</title>{useful_bar}{wasted_bar}</g>")
-    labels = f"<text x=0 y=172>{format_time(shown[0])[:10]}</text><text x=960 y=172 text-anchor=end>{format_time(last)[:10]}</text>"
+    labels = f"<text x=0 y=172>{format_time(shown[0])[:10]}</text>"
+    if len(shown) > 1:
+        labels += f"<text x=960 y=172 text-anchor=end>{format_time(last)[:10]}</text>"
     top = f"<text x=0 y=10>{money(most)}</text>"
     return f'<svg viewBox="0 0 960 176" role=img aria-label="Cost per day">{top}{"".join(bars)}{labels}</svg>'
