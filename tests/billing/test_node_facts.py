@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from bill_story import Story
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.billing import nodes
-from engine.billing.persist import node_record
+from engine.billing.persist import known_of, node_record
 from engine.billing.runs import node_at
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
 from engine.events import Event
 from engine.events.inputs import NodeObserved
+from engine.history.reading import cluster_facts
 
 STAGE = BillingStage()
 PLACE = ("c1", "n")
@@ -87,3 +89,21 @@ def test_what_was_said_again_holds_on_behind_what_is_heard_late() -> None:
     hear(state, [(1, "small"), (5, "small"), (9, "small"), (3, "large")])
     assert [(fact.since, fact.node_type) for fact in state.nodes[PLACE].facts] == [(1, "small"), (3, "large"), (5, "small")]
     assert state.nodes[PLACE].heard == [9]
+
+
+def test_a_job_of_more_unknown_nodes_than_are_kept_apart_is_reviewed_for_new_facts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for a repeat, and not for what a recovery reads again."""
+    monkeypatch.setattr(nodes, "_UNKNOWN", 1)
+    story = Story()
+    for index in range(2):
+        story.start("j", index, 0)
+        story.run("j", index, 0, node=f"m{index}")
+        story.end("j", index, 10)
+    for second, reviews in ((20, True), (200, False), (400, False)):
+        story.say("cluster", NodeObserved("n", type="small"), "n", second)
+        state = story.shard.state
+        assert (known_of(state, "j").job.review >= 0) is reviews
+        story.wait(second + 100)
+    fact = next(event for event in cluster_facts(story.log) if event.subject == "n")
+    STAGE.absorb(story.shard.state, fact, 0)
+    assert known_of(story.shard.state, "j").job.review < 0
