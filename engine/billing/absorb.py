@@ -41,7 +41,7 @@ __all__ = ["absorb"]
 _FEW: Final = 64
 """A job of more attempts is reviewed in steps."""
 _BOOKS: Final = 64
-"""Price books whose event ids are kept, so that a repeated or recovered older book is not applied again."""
+"""Price books whose event ids are kept, so that an older book that is repeated is not applied again."""
 _PREEMPTIBLE: Final = "volcano.sh/preemptable"
 
 

@@ -88,7 +88,7 @@ def node_observed(state: State, event: Event[NodeObserved], offset: int | None) 
     node = state.nodes.get(place)
     if node is None:
         node = state.nodes[place] = Node()
-    if _is_new(node, offset):
+    if _takes(node, offset):
         node.gone = None
         state.touched[node_record(place)] = None
         since = _learn(node, NodeFact(event.time, data.type, data.gpu_model, event.id))
@@ -98,22 +98,21 @@ def node_observed(state: State, event: Event[NodeObserved], offset: int | None) 
     for name in (data.name, _ANY) if told else (data.name,):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
-            if known is None or (offset is not None and offset <= known.job.asked):
+            if known is None or not _takes(known.job, offset):
                 continue
-            known.job.asked = -1 if offset is None else offset
             if name != _ANY:  # a job may wait for another node that it does not name
                 known.job.unknown = [node for node in known.job.unknown if node != name]
                 _no_longer_unknown(state, known.job, name)
             review(state, known, event.recordedtime)
 
 
-def _is_new(node: Node, offset: int | None) -> bool:
-    """Note that a fact about a node is taken; return whether the node's record did not hold it yet."""
-    if offset is None:
-        return True
-    is_new = offset > node.taken
-    node.taken = max(node.taken, offset)
-    return is_new
+def _takes(one: Node | Job, offset: int | None) -> bool:
+    """Let a node or a job take a fact about a node; return whether it is new to it. Recovery reads again what a record holds."""
+    if offset is not None:
+        if offset <= one.taken:
+            return False
+        one.taken = offset
+    return True
 
 
 def _learn(node: Node, fact: NodeFact) -> Micros | None:
@@ -153,7 +152,7 @@ def node_gone(state: State, event: Event[NodeDeleted], offset: int | None) -> No
     """Record that a node's object is gone, and forget nodes that have been gone for long and priced no job of the state."""
     place = (event.clusterid, event.data.name)
     node = state.nodes.get(place)
-    if node is not None and _is_new(node, offset):
+    if node is not None and _takes(node, offset):
         node.gone = event.recordedtime
         state.nodes[place] = state.nodes.pop(place)
         state.touched[node_record(place)] = None

@@ -193,7 +193,7 @@ class Job(Struct, array_like=True, gc=False):
     """When the lifecycle stage forgot it; `None`: it has not."""
     review_cause: str = ""
     """Id of the last event that asked for the review, if there is one; empty: facts about nodes alone did."""
-    asked: int = -1
+    taken: int = -1
     """Offset in the topic `cluster` of the last fact about a node that asked for a review."""
     born: int = 0
     """Number of reviews of all jobs when it was opened (`State.sweeps`)."""

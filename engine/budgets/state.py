@@ -65,9 +65,8 @@ class Tenant:
         if month is None or budget is None or month.currency != budget.currency:
             return
         for threshold in budget.thresholds:
-            if threshold not in month.crossed and month.spent >= EXACT.multiply(
-                budget.amount, Decimal(threshold).scaleb(-2, EXACT)
-            ):
+            least = EXACT.multiply(budget.amount, Decimal(threshold).scaleb(-2, EXACT))
+            if threshold not in month.crossed and month.spent >= least:
                 yield threshold, budget, month
 
 

@@ -88,7 +88,13 @@ def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:
         return phase == "Running" or pod.node is not None or pod.bound is not None
     if passed == "Running":
         return phase == "Succeeded" or pod.running is not None
-    return pod.terminating is not None and (pod.ended is None or pod.terminating < pod.ended)
+    return _deletion(pod, pod.ended) is not None
+
+
+def _deletion(pod: PodObserved, end: int | None) -> int | None:
+    """Return when the deletion of a pod began; `None`: it did not, or not before the pod's end."""
+    began = pod.terminating
+    return None if began is None or (end is not None and began >= end) else began
 
 
 def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
@@ -274,8 +280,7 @@ def _is_awaited(job: Job, task: str) -> bool:
 def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
     """Record an observation of a closed attempt as a late fact, if it contradicts or adds to what is known."""
     started = pod.running if attempt.running is None else None
-    end = attempt.ended if pod.ended is None else pod.ended
-    terminating = None if attempt.terminating or end is None or (pod.terminating or end) >= end else pod.terminating
+    terminating = None if attempt.terminating else _deletion(pod, attempt.ended if pod.ended is None else pod.ended)
     news = attempt.uid is None or started is not None or terminating is not None
     if not news and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
         return  # an older, live state of a closed attempt
