@@ -234,6 +234,12 @@ class Consumer(driver.Consumer):
         """Faust takes a position whose commit failed for committed, and would not try again before there is a later one."""
         return True
 
+    async def maybe_wait_for_commit_to_finish(self) -> bool:
+        """Wait for a commit that is under way, then commit: Faust would not, so what was done since it began would come again."""
+        while (under_way := self._commit_fut) is not None:
+            await asyncio.wait({under_way})
+        return False
+
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Gaps between offsets need no bookkeeping: only delivered records count."""
 

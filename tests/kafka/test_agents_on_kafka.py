@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -25,6 +26,7 @@ from engine.log.port import Log, Partition
 from engine.processor.dead_letters import original
 from engine.processor.processor import Processor
 from streams.agents import agent, dead_letters, job_events
+from streams.agents.transport import Consumer
 from streams.agents.usage import Usage
 from streams.agents.usage_book import FOLDED, UsageBook
 from streams.agents.usage_seed import UsageSeed
@@ -101,6 +103,37 @@ def test_a_position_whose_commit_failed_is_committed_though_nothing_follows(
     monkeypatch.setattr(AIOKafkaConsumer, "commit", commit)
     with Running(settings, Told().agent()):
         until(committed.is_set, PATIENCE, "the position is committed")
+    again = Told()
+    with Running(settings, again.agent()):
+        write(settings, (history("end", 1), True))
+        again.wait(("end", 1))
+    assert again.events == [("end", 1)]
+
+
+def test_what_was_done_during_a_commit_is_committed_at_the_end(
+    make_log: MakeLog, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(1).append("job-events", history("a"))
+    to_kafka, asked_for, begun, again_asked = AIOKafkaConsumer.commit, Consumer.commit, threading.Event(), threading.Event()
+
+    async def held(consumer: AIOKafkaConsumer, offsets: object) -> None:
+        begun.set()
+        await asyncio.to_thread(again_asked.wait, PATIENCE)
+        await to_kafka(consumer, offsets)
+
+    async def commit(consumer: Consumer, *arguments: Any, **named: Any) -> bool:
+        if begun.is_set():
+            again_asked.set()
+        return await asked_for(consumer, *arguments, **named)
+
+    monkeypatch.setattr(AIOKafkaConsumer, "commit", held)
+    monkeypatch.setattr(Consumer, "commit", commit)
+    told = Told()
+    with Running(settings, told.agent()):
+        until(begun.is_set, PATIENCE, "the first position is on its way")
+        write(settings, (history("b"), True))
+        told.wait(("b", 3))
+        assert not again_asked.is_set()
     again = Told()
     with Running(settings, again.agent()):
         write(settings, (history("end", 1), True))
