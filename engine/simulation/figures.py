@@ -28,7 +28,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node while it was there; one that was lost and came back was there twice."""
+    """A node while it was there with so many GPUs; one that was lost and came back, or got other GPUs, was there twice."""
 
     name: str
     gpu: int
@@ -45,12 +45,16 @@ def machines_of(facts: Iterable[tuple[Micros, Data]], end: Micros) -> Iterator[M
     """
     there: dict[str, tuple[Micros, int]] = {}
     for time, data in facts:
-        match data:
-            case NodeObserved():
-                there.setdefault(data.name, (time, data.gpu))
-            case NodeDeleted() if data.name in there:
-                since, gpu = there.pop(data.name)
-                yield Machine(data.name, gpu, since, time)
+        if not isinstance(data, NodeObserved | NodeDeleted):
+            continue
+        since, gpu = there.get(data.name, (time, None))
+        if isinstance(data, NodeObserved) and gpu == data.gpu:
+            continue
+        if gpu is not None:
+            yield Machine(data.name, gpu, since, time)
+            del there[data.name]
+        if isinstance(data, NodeObserved):
+            there[data.name] = time, data.gpu
     for name, (since, gpu) in there.items():
         yield Machine(name, gpu, since, end)
 
@@ -119,7 +123,7 @@ class Figures:
     gpu_seconds_held: float
     """Devices times time on a node, from binding to end."""
     gpu_seconds_lost: float
-    """Devices times time that preempted pods had run."""
+    """Devices times time that pods had run for nothing because of preemptions (`Stay.lost`)."""
 
 
 def figures_of(
@@ -174,8 +178,7 @@ def figures_of(
     means = [_whole(used[name], edges) / max(_whole(capacity[name], edges), 1e-9) for name in capacity]
     fragmentation = _fragmentation(capacity, used, sizes, edges[1:] - step / 2)
     fairness = _jain(held, there, weights)
-    lost = [stay for stay in stays if stay.preempted]
-    leaving = np.histogram([seconds(stay.end) for stay in lost], bins=edges)[0]
+    leaving = np.histogram([seconds(stay.end) for stay in stays if stay.preempted], bins=edges)[0]
     return Figures(
         times=_plain(edges[1:]),
         utilisation=_plain(_ratio(taken, available)),
@@ -190,9 +193,7 @@ def figures_of(
         mean_fragmentation=_rounded(float(fragmentation.mean())),
         mean_fairness=_rounded(float(fairness.mean())),
         gpu_seconds_held=_rounded(float(taken.sum())),
-        gpu_seconds_lost=_rounded(
-            sum(stay.gpu * (seconds(stay.end) - seconds(stay.running)) for stay in lost if stay.running is not None)
-        ),
+        gpu_seconds_lost=_rounded(sum(stay.gpu * stay.lost / SECOND for stay in stays if stay.lost)),
     )
 
 

@@ -60,10 +60,6 @@ class Happened:
         """Return GPUs of an attempt times its time on a node (microseconds)."""
         return stay.gpu * self._within(stay.bound, stay.end)
 
-    def lost(self, stay: Stay) -> int:
-        """Return GPUs of an attempt that was preempted in the window times the time for which it had run (microseconds)."""
-        return stay.gpu * max(stay.end - stay.running, 0) if stay.end is not None and stay.running is not None else 0
-
     def contains(self, moment: Micros | None) -> bool:
         """Tell whether a moment is known and lies in the window."""
         return moment is not None and self.begin <= moment <= self.end
@@ -84,7 +80,7 @@ def measured(happened: Happened, jobs: Collection[str], stays: Iterable[Stay]) -
     stays = list(stays)
     begun = [(job.first_running, since) for job, since in known if job.first_running is not None and job.id not in happened.begun]
     wait = distribution(max(first - since, 0) for first, since in begun if happened.contains(first))
-    left = [stay for stay in stays if stay.preempted and happened.contains(stay.end)]
+    left = [stay for stay in stays if happened.contains(stay.end)]
     ends = [job.ended - since for job, since in known if job.ended is not None and happened.contains(job.ended)]
     held, available = sum(map(happened.held, stays)), happened.available
     costs = happened.costs
@@ -98,8 +94,8 @@ def measured(happened: Happened, jobs: Collection[str], stays: Iterable[Stay]) -
         "mean_turnaround_seconds": distribution(ends)["mean"],
         "utilisation": ratio(held * 1_000_000, available) if available else None,
         "gpu_seconds_held": seconds(held),
-        "preemptions": len(left),
-        "gpu_seconds_lost": seconds(sum(map(happened.lost, left))),
+        "preemptions": sum(stay.preempted for stay in left),
+        "gpu_seconds_lost": seconds(sum(stay.gpu * stay.lost for stay in left)),
         "cost": None if costs is None else total(costs.get(job, "0") for job in jobs),
         "seconds": seconds(happened.end - happened.begin),
     }
