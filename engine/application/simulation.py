@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +42,8 @@ from engine.simulation.workload import PlannedJob, Workload
 __all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
 
 _IN_MEMORY: Final = "memory:"
+_LATEST_ANSWER: Final = 10 * 366 * 24 * 3600
+"""Most seconds from a notice to its acknowledgement."""
 _COLLECTED: Final = 1_000
 """Simulated moments between two collections of garbage: in each only a few inputs are taken."""
 _NEVER: Final = 1 << 60
@@ -68,12 +69,12 @@ def conduct_of(acknowledge: float | None) -> Conduct:
     """Return the conduct of jobs that acknowledge notices so many seconds after they are given; `None`: they ignore them.
 
     Raises:
-        SimulationError: the number is below 0, or none.
+        SimulationError: the number is below 0, above ten years, or none.
     """
     if acknowledge is None:
         return Conduct()
-    if not (isfinite(acknowledge) and acknowledge >= 0):
-        raise SimulationError(f"jobs acknowledge after {acknowledge:g} seconds; it must be 0 or more")
+    if not 0 <= acknowledge <= _LATEST_ANSWER:
+        raise SimulationError(f"jobs acknowledge after {acknowledge:g} seconds; it must be 0 to {_LATEST_ANSWER:,}, ten years")
     return Conduct(checkpoint=round(acknowledge * SECOND))
 
 

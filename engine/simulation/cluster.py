@@ -214,15 +214,18 @@ class SimulatedCluster:
         if event.data.phase in FINISHED_JOB_PHASES:
             self._livelock.over()
         known.notice = event.data.notice if event.data.phase == "WillEvicted" else ""
+        if known.answer is not None:
+            self._agenda.cancel(known.answer)
+            known.answer = None
         if known.notice and after is not None:
-            self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.notice))
+            known.answer = self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known))
 
-    def _acknowledge(self, known: LiveJob, notice: str) -> None:
-        if known.notice == notice:
-            known.save(self._agenda.now)
-            self._livelock.over()
-            ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {notice}")
-            self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
+    def _acknowledge(self, known: LiveJob) -> None:
+        known.answer = None
+        known.save(self._agenda.now)
+        self._livelock.over()
+        ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {known.notice}")
+        self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
 
     # --- what is requested ------------------------------------------------------------------------------------------------
 

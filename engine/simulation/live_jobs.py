@@ -63,6 +63,8 @@ class LiveJob:
     """Slot → pods that have ended there by themselves."""
     notice: str = ""
     """The notice that it has been given, while it is open."""
+    answer: int | None = None
+    """Number of its acknowledgement in the agenda, while it is due."""
     saved: Counter[Slot] = field(default_factory=Counter)
     """Slot → work that is saved, if its pods work alone (microseconds)."""
 

@@ -147,7 +147,15 @@ def test_a_job_that_ignores_its_notice_is_stopped_at_the_deadline_and_starts_ove
 
 def test_privileged_jobs_and_their_answers_make_sense(preempting: Lahar) -> None:
     assert "the simulation has no job 'philly-9' that could be privileged" in preempting("--privileged", "philly-9", code=2).err
-    assert "it must be 0 or more" in preempting("--acknowledge", "-1", code=2).err
+    for seconds in ("-1", "nan", "1e12", "1e300"):
+        assert "it must be 0 to 316,224,000, ten years" in preempting("--acknowledge", seconds, code=2).err
+
+
+def test_an_answer_that_comes_too_late_changes_nothing(preempting: Lahar, folder: Path) -> None:
+    preempting("--privileged", "philly-4")
+    ignored = [(folder / "simulation" / name).read_bytes() for name in ("results.json", "jobs.csv")]
+    preempting("--privileged", "philly-4", "--acknowledge", "9000000", "--log", "memory:")
+    assert [(folder / "simulation" / name).read_bytes() for name in ("results.json", "jobs.csv")] == ignored
 
 
 @pytest.mark.parametrize("given", ["0", "-2", "nan", "inf"])
