@@ -73,7 +73,10 @@ def month_of(moment: Micros, zone: str) -> Month:
         local = (_EPOCH + timedelta(microseconds=min(max(moment, EARLIEST + 48 * HOUR), LATEST - 48 * HOUR))).astimezone(
             ZoneInfo(zone)
         )
-        found = _last[zone] = _month(local.year, local.month, zone)
+        found = _month(local.year, local.month, zone)
+        if moment >= found.end:  # the clock went back over midnight: it shows the last hour of the month again
+            found = _month(*_after(local.year, local.month), zone)
+        _last[zone] = found
     return found
 
 
