@@ -73,7 +73,7 @@ def adjustment_json(adjustment: Adjustment) -> dict[str, Any]:
         "gpu_model": None,
         "start": format_time(adjustment.month.start),
         "end": format_time(adjustment.month.end),
-        "kind": None,
+        "kind": "rounding",
         "class": None,
         "price_version": None,
         "inferred": False,

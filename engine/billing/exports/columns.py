@@ -49,7 +49,7 @@ COLUMNS: Final = (
     Column("gpu_model", "string", "null: not known, or no GPU", nullable=True),
     Column("start", "time", "of the slice; of an adjustment the month's"),
     Column("end", "time", "exclusive"),
-    Column("kind", "string", "`queued`, `reserved`, `bound`, `running`, `terminating`", nullable=True),
+    Column("kind", "string", "`queued`, `reserved`, `bound`, `running`, `terminating`; why there is an adjustment: `rounding`"),
     Column("class", "string", "`useful`, or the waste: `failed`, `preempted`, `restarted`, `reserved`", nullable=True),
     Column("price_version", "string", "null: no price was in force", nullable=True),
     Column("inferred", "boolean", "start or end is the best that is known, not what a node said"),
