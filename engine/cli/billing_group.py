@@ -14,6 +14,7 @@ from rich.text import Text
 from engine.application.billing import Bills, close_period
 from engine.application.questions import Questions
 from engine.billing.exports.formats import FORMATS
+from engine.billing.exports.invoice_files import INVOICE_FORMATS, write_invoices
 from engine.billing.exports.json_lines import write_records
 from engine.billing.invoice import Bill, rounded
 from engine.billing.records import UNITS, Record
@@ -48,6 +49,7 @@ OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (s
 
 _SHOWN: Final = 200
 """Records shown to people unless asked for more."""
+_TABLE: Final = "table"
 _BUT_OTHER: Final = " but jobs of kind Other (--all)"
 
 
@@ -150,18 +152,25 @@ def export_command(
         _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
 
 
-@billing.command("invoice", examples=["lahar billing invoice", "lahar billing invoice --period 2026-10 --tenant research"])
+@billing.command(
+    "invoice",
+    examples=["lahar billing invoice --period 2026-10 --tenant research", "lahar billing invoice --format markdown > invoices.md"],
+)
 def invoice(
     context: typer.Context,
     period: PeriodOption = None,
     tenant: TenantOption = None,
     other: OtherOption = False,
+    form: Annotated[
+        str, typer.Option("--format", metavar="F", help="One of " + ", ".join((_TABLE, *INVOICE_FORMATS)) + ".")
+    ] = _TABLE,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add up what stands by month and tenant: exact, and rounded once.
 
-    With --tenant the lines of each invoice are shown. Waste is what failed, was preempted or was restarted.
+    With --tenant the lines of each invoice are shown; markdown and csv always have them. Waste is what failed, was preempted or was
+    restarted.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
@@ -172,10 +181,13 @@ def invoice(
         for one in found:
             output.record(one.document() | {"closed": one.period in closed})
         return
-    show_sums(output, [(one, "closed" if one.period in closed else "open") for one in found])
-    for one in found:
-        if tenant is not None:
+    if form == _TABLE:
+        show_sums(output, [(one, "closed" if one.period in closed else "open") for one in found])
+        for one in found if tenant is not None else ():
             show_lines(output, one)
+    else:
+        write_invoices(form, found, closed, sys.stdout.buffer)
+    for one in found:
         _warn_unpriced(output, one)
         if many := len(one.unpriced_jobs & lost):
             told = f"billing has forgotten {plural(many, 'job')} without a price, because it kept too many"

@@ -70,3 +70,4 @@ def show_lines(output: Output, one: Invoice) -> None:
     ]
     output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
     output.console.print(f"sum {plain(one.total.amount)}, rounded {one.paid}, adjustment {plain(one.adjustment)}", soft_wrap=True)
+    output.console.print(Text(f"price versions: {', '.join(sorted(one.price_versions)) or 'none'}"), soft_wrap=True)

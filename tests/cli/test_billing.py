@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -94,6 +95,27 @@ def test_an_invoice_is_what_one_computes_by_hand(billed):
     lines = [json.loads(line) for line in billed("billing", "export", "--format", "jsonl").out.splitlines()]
     assert sum(Decimal(line["amount"]) for line in lines) == Decimal(invoice["total"])
     assert [line["amount"] for line in lines if line["record"] == "adjustment"] == [invoice["adjustment"]]
+
+
+def test_an_invoice_can_be_had_as_csv_and_markdown(billed):
+    invoice = billed("billing", "invoice", "--json").record
+    lines = list(csv.DictReader(billed("billing", "invoice", "--format", "csv").out.splitlines()))
+    assert [line["name"] for line in lines] == ["bad", "good", ""]
+    assert [line["line"] for line in lines] == ["job", "job", "adjustment"]
+    assert sum(Decimal(line["amount"]) for line in lines) == Decimal(invoice["total"])
+    assert {(line["invoice"], line["state"], line["currency"]) for line in lines} == {(invoice["invoice"], "open", "EUR")}
+    text = billed("billing", "invoice", "--format", "markdown").out
+    assert text.splitlines()[:5] == [
+        "# Invoice 2023-05, default",
+        "",
+        f"Invoice {invoice['invoice']}, open. Total: **7.37 EUR**",
+        "",
+        "Price versions: first",
+    ]
+    assert "| useful | 14400 | 14400 | 7.344 |" in text
+    assert "| wasted: failed | 100 | 50 | 0.02525 |" in text
+    assert text.endswith("\nSum 7.36925, by rounding 0.00075, total 7.37 EUR\n")
+    assert "no format 'pdf' of invoices" in billed("billing", "invoice", "--format", "pdf", code=2).err
 
 
 def test_any_line_can_be_asked_for_the_events_behind_it(billed):

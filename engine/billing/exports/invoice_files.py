@@ -1,0 +1,96 @@
+"""Invoices as files: Markdown to read, CSV with a row for each line. Amounts of lines are exact; the total is rounded once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, BinaryIO, Final
+
+from engine.billing.exports.comma_separated import write_lines
+from engine.billing.exports.errors import ExportError
+from engine.billing.invoice import Invoice
+from engine.events.prices import METERS, Meter
+
+__all__ = ["INVOICE_FORMATS", "write_invoices"]
+
+INVOICE_FORMATS: Final = ("markdown", "csv")
+
+_COLUMNS: Final = (
+    *("invoice", "period", "state", "tenant", "currency", "line", "queue", "project", "user", "namespace", "name", "job"),
+    *METERS,
+    "amount",
+)
+_SPECIAL: Final = re.compile(r"[\\`*_\[\]<>|&~]")
+"""What Markdown would take for markup, or for the end of a cell."""
+
+
+def write_invoices(form: str, found: Iterable[Invoice], closed: Collection[str], stream: BinaryIO) -> None:
+    """Write invoices.
+
+    Args:
+        form: one of `INVOICE_FORMATS`.
+        found: the invoices.
+        closed: months that are closed.
+        stream: takes UTF-8.
+
+    Raises:
+        ExportError: there is no such format.
+    """
+    if form not in INVOICE_FORMATS:
+        raise ExportError(f"no format {form!r} of invoices; there are {', '.join(INVOICE_FORMATS)}, and a table without --format")
+    documents = ((one.document(), "closed" if one.period in closed else "open") for one in found)
+    if form == "csv":
+        rows = (row for document, state in documents for row in _rows(document, state))
+        write_lines(_COLUMNS, ([row.get(name) for name in _COLUMNS] for row in rows), stream)
+        return
+    pages = (_page(document, state) for document, state in documents)
+    stream.writelines(("\n" * (place > 0) + "\n".join(page) + "\n").encode() for place, page in enumerate(pages))
+
+
+def _rows(document: Mapping[str, Any], state: str) -> Iterable[Mapping[str, Any]]:
+    """Yield a row for each line, and one for the adjustment if there is one: together they are the total."""
+    common = {name: document[name] for name in ("invoice", "period", "tenant", "currency")} | {"state": state}
+    for line in document["lines"]:
+        yield common | line | {"line": "job"}
+    if document["adjustment"] != "0":
+        yield common | {"line": "adjustment", "amount": document["adjustment"]}
+
+
+def _page(document: Mapping[str, Any], state: str) -> Iterable[str]:
+    """Yield the lines of an invoice in Markdown."""
+    total = " ".join(filter(None, (document["total"], document["currency"])))
+    yield f"# Invoice {document['period']}, {_text(document['tenant'])}"
+    yield ""
+    yield f"Invoice {document['invoice']}, {state}. Total: **{total}**"
+    yield ""
+    yield f"Price versions: {', '.join(map(_text, document['price_versions'])) or 'none'}"
+    meters = [meter for meter in METERS if meter in document["sum"]]
+    classes = {"useful": document["useful"]} | {f"wasted: {worth}": sums for worth, sums in document["wasted"].items()}
+    groups = [("Use", "class", classes)]
+    groups += [(f"By {name}", name, document[f"by_{name}"]) for name in ("queue", "project", "user")]
+    if document["corrections"]:
+        groups.append(("Corrections of closed months", "month", document["corrections"]))
+    for title, what, sums in groups:
+        yield from _table(title, [what], [([name], one) for name, one in sums.items()], meters)
+    jobs = [([f"{line['namespace']}/{line['name']}", line["queue"], line["user"], line["job"]], line) for line in document["lines"]]
+    yield from _table("Jobs", ["job", "queue", "user", "id"], jobs, meters)
+    yield ""
+    yield f"Sum {document['amount']}, by rounding {document['adjustment']}, total {total}"
+
+
+def _table(
+    title: str, names: Sequence[str], rows: Iterable[tuple[list[str], Mapping[str, str]]], meters: Sequence[Meter]
+) -> Iterable[str]:
+    numbers = [*meters, "amount"]
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield f"| {' | '.join([*names, *numbers])} |"
+    yield f"|{'---|' * len(names)}{'---:|' * len(numbers)}"
+    for texts, sums in rows:
+        yield f"| {' | '.join([*(_text(text) or '-' for text in texts), *(sums.get(name, '0') for name in numbers)])} |"
+
+
+def _text(given: str) -> str:
+    """Return a text that a user chose as Markdown shows it."""
+    return _SPECIAL.sub(r"\\\g<0>", " ".join(given.split()))
