@@ -41,7 +41,7 @@ def read_objects(path: Path) -> list[Document]:
         if isinstance(item, Document):
             documents.append(item)
     if not tally.complete:
-        raise UnreadableFileError(f"{tally.shortfall()}; nothing is applied")
+        raise UnreadableFileError(tally.shortfall())
     if not documents:
         raise ValueError(f"{path}: holds no object")
     return documents

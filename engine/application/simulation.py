@@ -15,6 +15,7 @@ from engine.events.inputs import DEFAULT_NAMESPACE, NodeObserved, ObjectApplied
 from engine.events.times import SECOND, Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.log.port import Partition, SearchableLog
 from engine.log.url import open_log
 from engine.processor.partitions import shard_count, takes_inputs
@@ -22,6 +23,7 @@ from engine.processor.processor import SNAPSHOT_EVERY, Processor
 from engine.processor.stage import Stage
 from engine.runtime.collector import freeze_live_objects
 from engine.runtime.engine import run_lock
+from engine.runtime.errors import UnreadableFileError
 from engine.runtime.opening import is_shared
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
@@ -106,8 +108,14 @@ def objects_of(path: Path) -> list[ObjectApplied]:
 
 
 def _facts(path: Path, wanted: str) -> list[Data]:
+    try:
+        documents = read_objects(path)
+    except UnreadableFileError as error:
+        raise SimulationError(f"{error.shortfall}; correct the file") from None
+    except DamagedFileError as error:
+        raise SimulationError(str(error)) from None
     found: list[Data] = []
-    for document in read_objects(path):
+    for document in documents:
         outcome = to_inputs(document, "", 0)
         if isinstance(outcome, Refused | Ignored):
             raise ValueError(f"{path}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type

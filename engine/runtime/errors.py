@@ -59,7 +59,12 @@ class NotFoundError(LookupError):
 
 
 class UnreadableFileError(ValueError):
-    """Raised when objects of a file could not be read; the text has their number and the first reason."""
+    """Raised when objects of a file to apply could not be read."""
+
+    def __init__(self, shortfall: str) -> None:
+        super().__init__(f"{shortfall}; nothing is applied")
+        self.shortfall = shortfall
+        """Their number and the first reason."""
 
 
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (

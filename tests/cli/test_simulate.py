@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 from collections.abc import Callable
@@ -242,6 +243,22 @@ def test_queues_and_nodes_are_given_as_objects(simulate: Lahar, folder: Path) ->
     (folder / "queues.yaml").write_text(queue)
     answer = simulate("--nodes", "nodes.yaml", "--queues", "queues.yaml", "--json").record
     assert {name: found["weight"] for name, found in answer["queues"].items()} == {"a": 3.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("option", ["--queues", "--nodes"])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"kind: [Queue\n", "1 of 1 objects could not be read; the first: bad.yaml: line 1: not YAML: "),
+        (b"kind: Queue\nmetadata: {name: a}\nspec: {weight: .inf}\n", "bad.yaml: line 1: not YAML: a number that is not finite"),
+        (gzip.compress(b"kind: Queue\n")[:-9], "bad.yaml: the compressed content is damaged"),
+    ],
+)
+def test_objects_that_cannot_be_read_are_bad_input(simulate: Lahar, folder: Path, option: str, content: bytes, why: str) -> None:
+    (folder / "bad.yaml").write_bytes(content)
+    refused = simulate(option, "bad.yaml", code=2).err
+    assert why in refused
+    assert "applied" not in refused  # nothing was to be
 
 
 @pytest.mark.parametrize(

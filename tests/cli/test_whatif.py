@@ -85,6 +85,7 @@ def simulated(lahar: Lahar, folder: Path) -> Lahar:
     (folder / "nodes.csv").write_text(NODES + "n1,32000,65536,8,\n")
     (folder / "prices.yaml").write_text(PRICES)
     (folder / "more.csv").write_text(NODES + "n1,32000,65536,8,\nn2,32000,65536,8,\n")
+    (folder / "bad.yaml").write_text("kind: [Queue\n")
     (folder / "idle.yaml").write_text('actions: "enqueue"\n')
     options = ("--trace", "trace.csv", "--format", "philly", "--nodes", "nodes.csv", "--queues", "prices.yaml")
     lahar("simulate", *options, "--log", "sqlite:lahar.db")
@@ -169,6 +170,8 @@ def test_a_window_begins_with_what_was_there(simulated: Lahar) -> None:
     [
         ((), "nothing is to be different: give --scheduler, --queues or --nodes"),
         (("--nodes", "none.csv"), "none.csv"),
+        (("--nodes", "bad.yaml"), "1 of 1 objects could not be read; the first: bad.yaml: line 1: not YAML"),
+        (("--queues", "bad.yaml"), "(line 3 of the document); correct the file"),
         (("--scheduler", "none.yaml"), "none.yaml: No such file"),
         (("--scheduler", "trace.csv"), "trace.csv: must be one mapping"),
         (("--recorded", "none.yaml", "--nodes", "more.csv"), "none.yaml: No such file"),
