@@ -10,12 +10,14 @@ import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.cli.output_files import check_files, write_files
 from engine.experiments import EXPERIMENTS, page
 from engine.runtime.errors import FINDING
 
 __all__ = ["experiment"]
 
 _ALL: Final = "all"
+_PAGE: Final = "experiments.html"
 
 
 @app.command(
@@ -40,7 +42,7 @@ def experiment(
     if name != _ALL and name not in EXPERIMENTS:
         raise ValueError(f"no experiment {name!r}; there are {', '.join([*EXPERIMENTS, _ALL])}")
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        check_files(out, [_PAGE])
     rows = []
     for one in EXPERIMENTS if name == _ALL else [name]:
         for row in EXPERIMENTS[one].rows():
@@ -48,7 +50,7 @@ def experiment(
             if output.as_json:
                 output.record({key: value for key, value in asdict(row).items() if key != "columns"})
     if out is not None:
-        (out / "experiments.html").write_text(page(rows), encoding="utf-8")
+        write_files(out, {_PAGE: page(rows)})
     if not output.as_json:
         table = Table(box=None, pad_edge=False)
         for column in ("EXPERIMENT", "MEASURE", "SEED", "OURS", "OK"):

@@ -12,6 +12,7 @@ from rich.table import Table
 from engine.application.simulation import Scenario, conduct_of, nodes_of, objects_of, simulate
 from engine.cli.app import JsonOption, LogOption, Panel, app, named_log, output_of, settings_of
 from engine.cli.output import Output
+from engine.cli.output_files import check_files, write_files
 from engine.history.exact_numbers import dumps
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.errors import FINDING
@@ -25,6 +26,7 @@ from engine.simulation.workload import plan
 
 __all__ = ["simulate_command"]
 
+_FILES: Final = ("results.json", "jobs.csv", "report.html")
 _TOLD: Final = 5
 """Waiting jobs that are named on the terminal."""
 
@@ -104,6 +106,7 @@ def simulate_command(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
+    check_files(out, _FILES)
     if scheduler is not None:
         settings = settings.model_copy(update={"scheduler_config": scheduler})
     began = now()
@@ -138,25 +141,14 @@ def simulate_command(
             f"{len(livelock):,} jobs only stop each other: each pod that runs was stopped {STOPS} times before, and none got "
             "further meanwhile. The simulation ends here; give --scheduler actions and plugins with which evictions come to an end"
         )
-    _write(results, out, f"{cluster} on {len(machines):,} nodes")
+    title = f"{cluster} on {len(machines):,} nodes"
+    write_files(out, dict(zip(_FILES, (dumps(results.document) + "\n", results.table(), results.page(title)), strict=True)))
     if output.as_json:
         output.line(dumps(results.document))
     else:
         _show(output, results, out, (now() - began) / 1_000_000)
     if results.document["waiting"]:
         raise typer.Exit(FINDING)
-
-
-def _write(results: Results, folder: Path, title: str) -> None:
-    """Write the three files of a simulation.
-
-    Raises:
-        OSError: one cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(dumps(results.document) + "\n", encoding="utf-8")
-    (folder / "jobs.csv").write_text(results.table(), encoding="utf-8")
-    (folder / "report.html").write_text(results.page(title), encoding="utf-8")
 
 
 def _show(output: Output, results: Results, folder: Path, took: float) -> None:

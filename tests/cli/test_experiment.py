@@ -59,6 +59,12 @@ def test_a_page_has_the_claim_that_fails(lahar, monkeypatch: pytest.MonkeyPatch,
     assert "<td>12 and 12<td>NO" in page
 
 
+def test_a_page_that_cannot_be_written_is_told_before_anything_runs(lahar, tmp_path):
+    (tmp_path / "experiments.html").mkdir()
+    refused = lahar("experiment", "gang", "--json", "--out", tmp_path, code=2)
+    assert (refused.out, refused.err) == ("", f"lahar: {tmp_path}/experiments.html: Is a directory\n")
+
+
 def test_a_folder_that_cannot_be_made_is_told_before_anything_runs(lahar, tmp_path):
     (tmp_path / "taken").touch()
     refused = lahar("experiment", "binpack", "--json", "--out", tmp_path / "taken", code=2)

@@ -6,6 +6,8 @@ import csv
 import gzip
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,36 @@ def test_the_history_stays_in_a_log(simulate: Lahar, lahar: Lahar, folder: Path)
     times = [record.message.recordedtime for record in log.scan(("pods",))]
     log.close()
     assert times == sorted(times)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_cannot_be_written_are_told_before_anything_is_simulated(simulate: Lahar, folder: Path, name: str) -> None:
+    (folder / "found" / name).mkdir(parents=True)
+    refused = simulate("--log", "sqlite:simulated.db", "--out", "found", code=2)
+    assert refused.err == f"lahar: found/{name}: Is a directory\n"
+    assert [path.name for path in (folder / "found").iterdir()] == [name]
+    (folder / "taken").touch()
+    assert simulate("--log", "sqlite:simulated.db", "--out", "taken/found", code=2).err == "lahar: taken: Not a directory\n"
+    assert not (folder / "simulated.db").exists()
+
+
+LITTLE_ROOM = """
+import resource, sys
+from engine.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+main()
+"""
+
+
+def test_of_files_that_do_not_fit_on_the_disk_none_is_written(simulate: Lahar, folder: Path) -> None:
+    """The report has no room, the others have; what was there stays."""
+    simulate()
+    before = {name: (folder / "simulation" / name).read_bytes() for name in FILES}
+    assert max(len(before["jobs.csv"]), len(before["results.json"])) < 20_000 < len(before["report.html"])
+    options = ("--trace", "trace.csv", "--format", "philly", "--nodes", "nodes.csv", "--jobs", "2")
+    done = subprocess.run([sys.executable, "-c", LITTLE_ROOM, "simulate", *options], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lahar: simulation: File too large\n")
+    assert {path.name: path.read_bytes() for path in (folder / "simulation").iterdir()} == before
 
 
 def test_submissions_follow_each_other_faster(simulate: Lahar) -> None:
