@@ -15,7 +15,9 @@ from engine.events.inputs import DEFAULT_NAMESPACE, NodeObserved, ObjectApplied
 from engine.events.times import SECOND, Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.manifests.manifest import read_manifest
 from engine.kubernetes.reading.object_files import DamagedFileError
+from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import Partition, SearchableLog
 from engine.log.url import open_log
 from engine.processor.partitions import shard_count, takes_inputs
@@ -143,12 +145,12 @@ def simulate(
         on_progress: called after each simulated moment with the number of jobs that are over.
 
     Raises:
-        SimulationError: the cluster takes none of the jobs, an incident names what is not there, or the log is not empty or on
-            Kafka.
+        SimulationError: the cluster takes none of the jobs, as each fits no node or is rejected; an incident names what is not
+            there; or the log is not empty or on Kafka.
         ConfigurationError: the configuration of scheduling cannot be used.
         LogError: the log cannot be used.
     """
-    _must_fit(scenario, warn)
+    _must_fit(scenario, settings.max_replicas, warn)
     configuration = load_configuration(settings.scheduler_config)
     _must_place(configuration.actions, settings.scheduler_config, scenario.workload.jobs[0], warn)
     _must_give_notice(scenario, configuration, warn)
@@ -260,14 +262,17 @@ def _deciding(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:
 
 def _furnish(cluster: SimulatedCluster, scenario: Scenario) -> None:
     """Give the cluster its objects and nodes."""
-    given = {fact.name for fact in scenario.objects if fact.kind == "Queue"}
-    for fact in scenario.objects:
+    for fact in _objects(scenario):
         cluster.apply(fact)
-    for name in scenario.workload.queues:
-        if name not in given:
-            cluster.apply(ObjectApplied("Queue", name, {"weight": 1}))
     for node in scenario.nodes:
         cluster.add_node(node)
+
+
+def _objects(scenario: Scenario) -> list[ObjectApplied]:
+    """Return the objects of the cluster, with the queues that only the trace names."""
+    given = {fact.name for fact in scenario.objects if fact.kind == "Queue"}
+    own = (ObjectApplied("Queue", name, {"weight": 1}) for name in scenario.workload.queues if name not in given)
+    return [*scenario.objects, *own]
 
 
 def _must_place(actions: Sequence[str], path: Path | None, first: PlannedJob, warn: Callable[[str], object]) -> None:
@@ -278,21 +283,26 @@ def _must_place(actions: Sequence[str], path: Path | None, first: PlannedJob, wa
         warn(f"{path}: no action gives pods nodes, {there}; add allocate. The first job that waits: {told}")
 
 
-def _must_fit(scenario: Scenario, warn: Callable[[str], object]) -> None:
+def _must_fit(scenario: Scenario, most_replicas: int, warn: Callable[[str], object]) -> None:
     """Warn of jobs for which the cluster is too small.
 
     Raises:
-        SimulationError: it is for all of them.
+        SimulationError: it is too small for each of the jobs, or rejects it.
     """
     jobs = scenario.workload.jobs
-    found = list(misfits(jobs, scenario.nodes))
-    if not found:
-        return
-    first, why = found[0]
-    told = f"line {first.row.line}: {first.row.name} fits no node: {why}"
-    if len(found) == len(jobs):
-        raise SimulationError(f"the cluster takes none of the {len(jobs):,} jobs; the first: {told}")
-    warn(f"{len(found):,} of {len(jobs):,} jobs will wait for ever; the first: {told}")
+    unfit = {job.id: f"line {job.row.line}: {job.name} fits no node: {why}" for job, why in misfits(jobs, scenario.nodes)}
+    queues = queues_of(_objects(scenario))
+
+    def obstacle(job: PlannedJob) -> str:
+        if job.id in unfit:
+            return unfit[job.id]
+        faults = read_manifest(job.manifest(), queues=queues, most_replicas=most_replicas).faults
+        return f"line {job.row.line}: {job.name} is rejected: {faults[0].path}: {faults[0].message}" if faults else ""
+
+    if all(obstacle(job) for job in jobs):
+        raise SimulationError(f"the cluster takes none of the {len(jobs):,} jobs; the first: {obstacle(jobs[0])}")
+    if unfit:
+        warn(f"{len(unfit):,} of {len(jobs):,} jobs will wait for ever; the first: {next(iter(unfit.values()))}")
 
 
 def _must_give_notice(scenario: Scenario, configuration: Configuration, warn: Callable[[str], object]) -> None:

@@ -152,6 +152,7 @@ def _waiting(log: Searchable, ledger: Ledger, workload: Workload, livelock: Mapp
 
 def _queues(ledger: Ledger, workload: Workload, weights: Mapping[str, float]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    planned = Counter(job.row.queue for job in workload.jobs)
     for name in workload.queues:
         jobs = [job for job in ledger.jobs.values() if job.queue == name]
         waits = [job.first_running - job.submitted for job in jobs if job.first_running is not None]
@@ -160,7 +161,7 @@ def _queues(ledger: Ledger, workload: Workload, weights: Mapping[str, float]) ->
             use.add(job.use)
         found[name] = {
             "weight": weights.get(name, 1.0),
-            "jobs": len(jobs),
+            "jobs": planned[name],  # as in the totals: also those that were rejected or not submitted
             "wait_seconds": distribution(waits),
             "gpu_seconds": use.result()["gpu_seconds"],
         }

@@ -221,6 +221,41 @@ def test_jobs_that_fit_no_node_are_named_before_anything_is_simulated(simulate: 
     assert "philly-2 (line 3) waits: It waits for the scheduler since" in done.out
 
 
+OPENB = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+my job,1000,1024,1,1000,,LS,Succeeded,0,60,1
+"""
+CLOSED = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: a}\nspec: {state: Closed}\n"
+
+
+def test_a_simulation_of_which_every_job_is_rejected_is_refused_before_anything_is_written(simulate: Lahar, folder: Path) -> None:
+    (folder / "queues.yaml").write_text(f"{CLOSED}---\n{CLOSED.replace('name: a', 'name: b')}")
+    refused = simulate("--queues", "queues.yaml", "--log", "sqlite:simulated.db", code=2).err
+    assert "lahar: the cluster takes none of the 4 jobs; the first: line 2: philly-1 is rejected: spec.queue: " in refused
+    assert "queue `a` status is `Closed`" in refused
+    (folder / "trace.csv").write_text(OPENB)
+    refused = simulate("--format", "openb", code=2).err
+    assert "the cluster takes none of the 1 jobs; the first: line 2: my job is rejected: " in refused
+    assert not (folder / "simulation").exists()
+    assert not (folder / "simulated.db").exists()
+
+
+def test_jobs_that_fit_no_node_and_jobs_that_are_rejected_are_none_together(simulate: Lahar, folder: Path) -> None:
+    (folder / "queues.yaml").write_text(CLOSED)
+    (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,4,\n")
+    refused = simulate("--queues", "queues.yaml", code=2).err  # queue a is closed, the only job of queue b is too large
+    assert "the cluster takes none of the 4 jobs; the first: line 2: philly-1 is rejected: spec.queue: " in refused
+
+
+def test_queues_count_the_jobs_that_were_rejected_as_the_totals_do(simulate: Lahar, folder: Path) -> None:
+    (folder / "queues.yaml").write_text(CLOSED)
+    done = simulate("--queues", "queues.yaml")
+    assert "3 jobs were rejected; the first: line 2: spec.queue: " in done.err
+    assert "4 jobs, 2 nodes" in done.out
+    found = {line.split()[0]: line.split()[1:3] for line in done.out.splitlines()[2:]}
+    assert (found["a"], found["b"]) == (["3", "0"], ["1", "1"])
+
+
 def test_rows_of_a_table_of_nodes_are_named(simulate: Lahar, folder: Path) -> None:
     (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,8,G2\nn2,32000,,8,G2\n")
     assert "nodes.csv: line 3: memory_mib is empty" in simulate(code=2).err
