@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import ValidationError
-from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
+from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator, from_json, to_json
 
 from engine.events.bounds import NAME_CHARACTERS
-from engine.events.errors import UndecodableError, UnknownTypeError
+from engine.events.errors import UndecodableError, UnknownTypeError, is_interrupt
 from engine.events.fast_decoder import REFUSED, fast_decoder
 from engine.events.times import format_time, parse_time
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
@@ -152,6 +152,12 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
     data = event.data
     cls = type(data)
     serializer = _SERIALIZERS.get(cls) or _serializer(cls)
+    try:
+        content = serializer.to_json(data, exclude_defaults=True)
+    except PydanticSerializationError as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise
     return new_message(
         (
             event.correlationid if key is None else key,
@@ -165,7 +171,7 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
             event.correlationid,
             event.causationid,
             event.clusterid,
-            serializer.to_json(data, exclude_defaults=True),
+            content,
         )
     )
 

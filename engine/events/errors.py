@@ -8,7 +8,9 @@ EventError
 
 from __future__ import annotations
 
-__all__ = ["EventError", "NotKeptError", "UndecodableError", "UnknownTypeError"]
+from pydantic_core import PydanticSerializationError
+
+__all__ = ["EventError", "NotKeptError", "UndecodableError", "UnknownTypeError", "is_interrupt"]
 
 
 class EventError(ValueError):
@@ -29,3 +31,13 @@ class UnknownTypeError(EventError):
     def __init__(self, name: str) -> None:
         super().__init__(f"unknown event type {name!r}: a newer Lahar wrote it, or it is not Lahar's")
         self.name = name
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C.
+
+    A serializer of pydantic runs Python code where it compares a value with its default. It wraps the KeyboardInterrupt that comes
+    there in a ValueError, which keeps only its name.
+    """
+    wrapped = isinstance(error, PydanticSerializationError) and "KeyboardInterrupt" in str(error)
+    return wrapped or isinstance(error, KeyboardInterrupt)

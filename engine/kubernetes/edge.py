@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError, from_json
 
 from engine.events import Event, Message, Topic, decode, encode, from_cloudevent, raw_message
 from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS, TEXT_CHARACTERS
-from engine.events.errors import EventError
+from engine.events.errors import EventError, is_interrupt
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import (
     JobSubmitted,
@@ -271,6 +271,8 @@ def _message(
         source = f"kubernetes/{cluster}"
         message = encode(Event(identity, source, data.TYPE, subject, time, recordedtime, 0, subject, "", cluster, data))
     except (UnicodeEncodeError, PydanticSerializationError) as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         raise ProjectionError("", f"a text in it is not Unicode: {error}") from None
     if len(message.data) > _LARGE:
         decode(message)

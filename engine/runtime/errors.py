@@ -23,6 +23,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from engine.effects.errors import UnknownCallbackError
+from engine.events.errors import is_interrupt
 from engine.history.errors import NotFoundError as NotInLogError
 from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.log.errors import LogError
@@ -68,7 +69,6 @@ class UnreadableFileError(ValueError):
 
 
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
-    (KeyboardInterrupt, INTERRUPTED),
     (BrokenPipeError, OK),  # the reader of our output has closed it (`lahar events | head`)
     (LogError, LOG_UNAVAILABLE),
     (NotFoundError, NOT_FOUND),
@@ -83,6 +83,8 @@ _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code of an error; `DEFECT` for one that no user can cause."""
+    if is_interrupt(error):
+        return INTERRUPTED
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return code
@@ -91,7 +93,7 @@ def exit_code(error: BaseException) -> int:
 
 def describe(error: BaseException) -> str:
     """Return one line for people: what happened and what to do; empty if nothing need be said."""
-    if isinstance(error, KeyboardInterrupt | BrokenPipeError):
+    if is_interrupt(error) or isinstance(error, BrokenPipeError):
         return ""
     if isinstance(error, ValidationError):
         return "; ".join(

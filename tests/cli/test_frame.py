@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, field
 
 import pytest
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.testing import CliRunner
 
 from engine import __version__
@@ -27,6 +28,27 @@ class Limits(BaseModel):
 def invalid() -> ValidationError:
     with pytest.raises(ValidationError) as caught:
         Limits.model_validate({"size": "large"})
+    return caught.value
+
+
+def interrupted() -> ValueError:
+    """Ctrl-C in a serializer of pydantic."""
+
+    @dataclass
+    class Slow:
+        size: int = 0
+
+        def __eq__(self, other: object) -> bool:
+            raise KeyboardInterrupt
+
+        __hash__ = None
+
+    @dataclass
+    class Holder:
+        held: Slow = field(default_factory=Slow)
+
+    with pytest.raises(ValueError, match="KeyboardInterrupt") as caught:
+        TypeAdapter(Holder).dump_json(Holder(Slow(1)), exclude_defaults=True)
     return caught.value
 
 
@@ -51,6 +73,7 @@ FAILURES = [
     (LogUnavailableError("disk full: free some space and start again"), 4, "disk full"),
     (FencedError("lifecycle/0", 1, 2), 4, "was taken over"),
     (KeyboardInterrupt(), 130, ""),
+    (interrupted(), 130, ""),
     (BrokenPipeError(32, "Broken pipe"), 0, ""),
     (KeyError("job"), 70, "defect: KeyError: 'job' (LAHAR_DEBUG=1 shows where)"),
 ]

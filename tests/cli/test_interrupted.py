@@ -1,4 +1,4 @@
-"""Ctrl-C while a shard is recovered: the command ends at once, and nothing is half done."""
+"""Ctrl-C while a shard is recovered or a value is serialized: the command ends at once, and nothing is half done."""
 
 from __future__ import annotations
 
@@ -64,3 +64,48 @@ def test_a_recovery_is_interrupted(lahar, folder, command):
     )
     assert "ended while" not in again.stderr, "nothing is to blame for an interruption"
     assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4
+
+
+SERIALIZING = """
+import os, signal, sys
+from engine.cli.main import app
+from statemachines.spec import Requests
+
+compare, place = Requests.__eq__, sys.argv.pop(1)
+
+def interrupted(self, other):
+    serializes = sys._getframe(1)
+    if place == f"{serializes.f_back.f_code.co_name}/{serializes.f_code.co_name}":
+        os.kill(os.getpid(), signal.SIGINT)
+    return compare(self, other)
+
+Requests.__eq__ = interrupted
+app(sys.argv[1:], prog_name="lahar")
+"""
+SIMULATE = ["simulate", "--jobs", "3", "--gpus", "64"]
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        pytest.param("_write/encode", SIMULATE, id="event of a stage"),
+        pytest.param("_say/encode", SIMULATE, id="input of a simulated cluster"),
+        pytest.param("_message/dump_json", ["ingest"], id="digest of an object without a version"),
+        pytest.param("encode_job/dump_json", ["ingest"], id="record of a job at a commit"),
+    ],
+)
+def test_a_serializer_that_wraps_the_interrupt_hides_it_from_nobody(folder, place, command):
+    """The serializer compares requests with their default by Python code. No job is parked, no object is refused."""
+    seen = pod("one")
+    del seen["metadata"]["resourceVersion"]
+    seen["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    done = subprocess.run(
+        [sys.executable, "-c", SERIALIZING, place, *command],
+        cwd=folder,
+        input=json.dumps(seen),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
