@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from engine.runtime.settings import Settings
 from engine.runtime.stages import stages_of
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.objects import queue_of
+from engine.scheduling.stage import SchedulingStage
 from engine.simulation import SimulationError
 from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import Conduct, SimulatedCluster
@@ -86,7 +88,7 @@ def nodes_of(path: Path) -> list[NodeObserved]:
     """Read nodes: a table of machines (`.csv`, `.csv.gz`), or Node objects as YAML or JSON.
 
     Raises:
-        SimulationError: a row of the table makes no sense, or there is no node.
+        SimulationError: a row of the table makes no sense, a node is there twice, or there is none.
         ValueError: an object cannot be read, or is no Node.
         OSError: the file cannot be read.
     """
@@ -94,6 +96,9 @@ def nodes_of(path: Path) -> list[NodeObserved]:
         nodes: list[NodeObserved] = read_nodes(path)
     else:
         nodes = [fact for fact in _facts(path, "Node") if isinstance(fact, NodeObserved)]
+        for name, times in Counter(node.name for node in nodes).items():
+            if times > 1:
+                raise SimulationError(f"{path}: node {name} is there {times} times; leave one")
     if not nodes:
         raise SimulationError(f"{path}: holds no node")
     return nodes
@@ -152,7 +157,7 @@ def simulate(
     """
     _must_fit(scenario, settings.max_replicas, warn)
     configuration = load_configuration(settings.scheduler_config)
-    _must_place(configuration.actions, settings.scheduler_config, scenario.workload.jobs[0], warn)
+    _must_place(configuration, settings.scheduler_config, scenario.workload.jobs[0], warn)
     _must_give_notice(scenario, configuration, warn)
     settings = settings if keep else settings.model_copy(update={"log": _IN_MEMORY, "billing": False})
     if is_shared(settings.log):
@@ -203,7 +208,9 @@ def simulate_on(
         agenda.at(job.submit, partial(cluster.submit, job))
     arrange(scenario.incidents, agenda, cluster, scenario.nodes, workload)
     ledger, acted = play(log, stages, cluster, agenda, until=scenario.until, snapshots=snapshots, on_progress=on_progress)
-    return results_of(log, ledger, workload, acted if scenario.until is None else scenario.until, cluster.livelock)
+    obstacle = next((stage.configuration.obstacle for stage in stages if isinstance(stage, SchedulingStage)), "")
+    end = acted if scenario.until is None else scenario.until
+    return results_of(log, ledger, workload, end, cluster.livelock, obstacle)
 
 
 def play(
@@ -275,12 +282,10 @@ def _objects(scenario: Scenario) -> list[ObjectApplied]:
     return [*scenario.objects, *own]
 
 
-def _must_place(actions: Sequence[str], path: Path | None, first: PlannedJob, warn: Callable[[str], object]) -> None:
+def _must_place(configuration: Configuration, path: Path | None, first: PlannedJob, warn: Callable[[str], object]) -> None:
     """Warn of a configuration of scheduling, from a file, that gives no pod a node."""
-    if "allocate" not in actions:
-        there = f"there are only {', '.join(actions)}" if actions else "there is none"
-        told = f"line {first.row.line}: {first.name}"
-        warn(f"{path}: no action gives pods nodes, {there}; add allocate. The first job that waits: {told}")
+    if obstacle := configuration.obstacle:
+        warn(f"{path}: {obstacle}. The first job that waits: line {first.row.line}: {first.name}")
 
 
 def _must_fit(scenario: Scenario, most_replicas: int, warn: Callable[[str], object]) -> None:

@@ -144,6 +144,14 @@ class Configuration:
         """Return whether action `preempt` gives notice to jobs of a queue."""
         return queue.preemption == "notice" and "preempt" in self.actions
 
+    @property
+    def obstacle(self) -> str:
+        """Why pods that ask for resources get no node, and what to do; empty: they may."""
+        if "allocate" in self.actions:
+            return ""
+        there = f"there are only {', '.join(self.actions)}" if self.actions else "there is none"
+        return f"no action gives pods nodes, {there}; add allocate"
+
 
 DEFAULT: Final = Configuration(
     ("enqueue", "allocate", "backfill"),

@@ -64,6 +64,7 @@ class SchedulingStage:
         Scheduler.must_be_right(configuration, plugins)
         self._scheduler = partial(Scheduler, configuration=configuration, more=plugins, stopwatch=stopwatch)
         self._limit = round_limit
+        self.configuration: Final = configuration
 
     def initial(self) -> State:
         """Return the state of a shard that has taken nothing."""

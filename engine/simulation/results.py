@@ -60,7 +60,9 @@ class Results:
         return page(title, self.document, self.figures, self.busiest)
 
 
-def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros, livelock: Mapping[str, int]) -> Results:
+def results_of(
+    log: Searchable, ledger: Ledger, workload: Workload, end: Micros, livelock: Mapping[str, int], obstacle: str = ""
+) -> Results:
     """Return the results of a simulation that is over.
 
     Args:
@@ -69,6 +71,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros,
         workload: what was simulated.
         end: when something last happened.
         livelock: id of each job that was only stopped for others → how often, if this ended the simulation (`Livelock`).
+        obstacle: why no pod gets a node, if the configuration of scheduling gives none any.
     """
     begin = workload.start
     facts = [event for event in cluster_facts(log) if event.recordedtime <= end]
@@ -77,7 +80,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros,
     sizes = Counter(pod.gpu for job in workload.jobs for pod in job.row.pods if pod.gpu)
     figures = figures_of(ledger.stays, ledger.jobs.values(), machines, sizes, weights, (begin, end))
     preempted = Counter(stay.job for stay in ledger.stays if stay.preempted)
-    waiting = _waiting(log, ledger, workload, livelock)
+    waiting = _waiting(log, ledger, workload, livelock, obstacle or _UNEXPLAINED)
     summary = ledger.result()
     present = {machine.name: machine.gpu for machine in machines}
     rejected = [(job, ledger.rejections[job.id]) for job in workload.jobs if job.id in ledger.rejections]
@@ -127,8 +130,10 @@ def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
             yield event.data.name, float(event.data.spec.get("weight", 1))
 
 
-def _waiting(log: Searchable, ledger: Ledger, workload: Workload, livelock: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the jobs that are neither over nor rejected, each with what it waits for."""
+def _waiting(
+    log: Searchable, ledger: Ledger, workload: Workload, livelock: Mapping[str, int], otherwise: str
+) -> list[dict[str, Any]]:
+    """Return the jobs that are neither over nor rejected, each with what it waits for; `otherwise`: if no stage has said it."""
     over = {ident for ident, job in ledger.jobs.items() if job.ended is not None}
     left = {job.id: job for job in workload.jobs if job.id not in over and job.id not in ledger.rejections}
     said: dict[str, Event[JobExplained]] = {}
@@ -143,7 +148,7 @@ def _waiting(log: Searchable, ledger: Ledger, workload: Workload, livelock: Mapp
         elif ident in livelock:
             why = f"it was stopped for others {livelock[ident]} times, and no pod got further meanwhile"
         else:
-            why = _UNEXPLAINED if reason is None or not reason.data.reason else Waiting(reason, {}).sentences()[0]
+            why = otherwise if reason is None or not reason.data.reason else Waiting(reason, {}).sentences()[0]
         place = {"job": ident, "name": job.row.name, "line": job.row.line, "queue": job.row.queue, "gpus": job.gpus}
         phase = None if line is None else line.phase
         found.append({**place, "phase": phase, "reason": reason.data.reason if reason else None, "why": why})

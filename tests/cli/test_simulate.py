@@ -262,11 +262,13 @@ def test_rows_of_a_table_of_nodes_are_named(simulate: Lahar, folder: Path) -> No
 
 
 def test_a_configuration_that_places_nothing_ends_with_what_jobs_wait_for(simulate: Lahar, folder: Path) -> None:
-    (folder / "scheduler.yaml").write_text('actions: "enqueue"\n')
-    done = simulate("--scheduler", "scheduler.yaml", code=1)
-    assert "scheduler.yaml: no action gives pods nodes, there are only enqueue; add allocate. The first" in done.err
-    assert "that waits: line 2: philly-1" in done.err
-    assert "philly-1 (line 2) waits: " in done.out
+    for actions, there in (("enqueue", "there are only enqueue"), ("", "there is none")):
+        (folder / "scheduler.yaml").write_text(f'actions: "{actions}"\ntiers: [{{plugins: [{{name: gang}}]}}]\n')
+        done, why = simulate("--scheduler", "scheduler.yaml", code=1), f"no action gives pods nodes, {there}; add allocate"
+        assert f"scheduler.yaml: {why}. The first job that waits: line 2: philly-1" in done.err
+        assert f"philly-1 (line 2) waits: {why}\n" in done.out
+        document = json.loads((folder / "simulation" / "results.json").read_text())
+        assert {job["why"] for job in document["waiting"]} == {why}
     (folder / "scheduler.yaml").write_text('actions: "sleep"\n')
     assert "scheduler.yaml: unknown action 'sleep'" in simulate("--scheduler", "scheduler.yaml", code=2).err
 
@@ -300,6 +302,28 @@ def test_incidents_name_what_is_there(simulate: Lahar, folder: Path) -> None:
     (folder / "incidents.csv").write_text("seconds,what,name,replicas\n1,explode,n1,\n")
     done = simulate("--incidents", "incidents.csv", code=2)
     assert "incidents.csv: line 2: what is none of lose, drain, restore, resize, stop, fail: 'explode'" in done.err
+
+
+@pytest.mark.parametrize("what", ["stop,philly-3,", "fail,philly-3,1", "resize,philly-3,2"])
+def test_nothing_happens_to_a_job_before_its_submission(simulate: Lahar, folder: Path, what: str) -> None:
+    (folder / "incidents.csv").write_text(f"seconds,what,name,replicas\n1,{what}\n")
+    refused = simulate("--incidents", "incidents.csv", code=2).err
+    said = "philly-3 comes before the job is submitted; its seconds are "
+    assert f"incidents: line 2: {what.partition(',')[0]} {said}" in refused
+    least = int(refused.split(said)[1].split()[0].replace(",", ""))
+    (folder / "incidents.csv").write_text(f"seconds,what,name,replicas\n{least},{what}\n")
+    simulate("--incidents", "incidents.csv")
+
+
+def test_incidents_lie_in_the_calendar(simulate: Lahar, folder: Path) -> None:
+    (folder / "incidents.csv").write_text("seconds,what,name,replicas\n1e12,lose,n1,\n")
+    assert "line 2: lose n1 comes after the year 9999" in simulate("--incidents", "incidents.csv", code=2).err
+
+
+def test_a_node_is_there_once(simulate: Lahar, folder: Path) -> None:
+    node = "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 8, memory: 8Gi, pods: 9}}}"
+    (folder / "nodes.yaml").write_text(f"{node}\n---\n{node}\n")
+    assert "nodes.yaml: node a is there 2 times; leave one" in simulate("--nodes", "nodes.yaml", code=2).err
 
 
 def test_queues_and_nodes_are_given_as_objects(simulate: Lahar, folder: Path) -> None:
