@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
 from engine.events.inputs import NodeObserved
-from engine.events.times import Micros
+from engine.events.times import LATEST, SECOND, Micros
 from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import SimulatedCluster
 from engine.simulation.errors import RowError, TraceError
@@ -73,7 +73,8 @@ def arrange(
     """Note incidents in the agenda of a cluster.
 
     Raises:
-        TraceError: one names a node or a job that the simulation does not have.
+        TraceError: one names a node or a job that the simulation does not have, comes before its job is submitted, or after the
+            year 9999.
     """
     by_name = {node.name: node for node in nodes}
     ids = {job.row.name: job for job in workload.jobs}
@@ -83,6 +84,14 @@ def arrange(
             kind = "node" if known is by_name else "job"
             raise TraceError(f"incidents: line {incident.line}: the simulation has no {kind} {incident.name!r}")
         time = workload.start + incident.after
+        if time > LATEST:
+            raise TraceError(f"incidents: line {incident.line}: {incident.what} {incident.name} comes after the year 9999")
+        if known is ids and time < (submit := ids[incident.name].submit):
+            least = -((workload.start - submit) // SECOND)
+            raise TraceError(
+                f"incidents: line {incident.line}: {incident.what} {incident.name} comes before the job is submitted; "
+                f"its seconds are {least:,} or more"
+            )
         match incident.what:
             case "lose":
                 agenda.at(time, partial(cluster.lose_node, incident.name))

@@ -123,7 +123,10 @@ def test_what_users_do_to_jobs_is_done_again(
 ) -> None:
     rows, incidents, weights = world
     first = configured(tmp_path, "was", PREEMPTING)
-    more = [incident(after, what, f"job-{1 + after % len(rows)}", 1) for after, what in happenings]
+    begin, more = min(row.submit for row in rows), []
+    for after, what in happenings:  # to a job after its submission
+        job = rows[after % len(rows)]
+        more.append(incident((job.submit - begin) // SECOND + after, what, job.name, 1))
     done = ran(rows, [*incidents, *more], weights, first)
     assert not errors(asked(done, first, scheduler=configured(tmp_path, "other", FIRST)))
 
