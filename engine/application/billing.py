@@ -29,6 +29,7 @@ from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
+from engine.history.closings import Closing, closings
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
 from engine.history.reading import cluster_facts, events_of
@@ -156,8 +157,15 @@ class Bills:
         return self.ask(lambda usage: invoices(usage.runs(wanted), other=other))
 
     def closed(self) -> dict[str, Micros]:
-        """Return the closed months, with the recorded time of each closing (microseconds)."""
-        return self.ask(lambda usage: usage.closed())
+        """Return the closed months, with the recorded time of each closing (microseconds).
+
+        A month whose closing billing has still to take is not among them: its invoices and exports may change until then.
+        """
+        return {period: one.recorded for period, one in self.closings().items() if one.taken}
+
+    def closings(self) -> dict[str, Closing]:
+        """Return month → its closing, also those that billing has still to take."""
+        return closings(self._source)
 
     def unpriced_for_good(self) -> set[str]:
         """Return the ids of the jobs that billing has forgotten without a price: a book prices them in a new log only."""
@@ -303,7 +311,7 @@ def month_of_name(name: str, time_zone: str = "UTC") -> Month:
 
 
 def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now: Micros) -> Month:
-    """Close a month: its invoices are final from then on.
+    """Ask for the closing of a month: its invoices are final once billing has taken it (`Bills.closed`).
 
     Waiting inputs are processed first, if this process may, so that fewer corrections follow.
 
@@ -313,24 +321,27 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         cluster: the cluster that appends the closing.
         name: `YYYY-MM`.
         by: who closes it; kept in the history.
-        now: recorded time of the closing (microseconds).
+        now: recorded time of the closing (microseconds); one in the future counts as the present, as in the log.
 
     Raises:
-        PeriodError: not a month, not ended, already closed, without usage, or usage of it waits for a later hour mark.
+        PeriodError: not a month, not ended, closed or closing, without usage, or usage of it waits for a later hour mark.
     """
     feed.process()
     month = month_of_name(name, bills.price_book().time_zone)
-    closed, used = bills.ask(lambda usage: (usage.closed(), usage.periods()))
-    if name in closed:
-        raise PeriodError(f"{name} was closed at {format_time(closed[name])}; later corrections are on later invoices")
-    if month.end > now:
-        raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then")
+    asked, used, at = bills.closings().get(name), bills.ask(lambda usage: usage.periods()), min(now, wall_clock())
+    future = ", as no time in the future is recorded as such" if now > at else ""
+    if asked is not None and asked.taken:
+        raise PeriodError(f"{name} was closed at {format_time(asked.recorded)}; later corrections are on later invoices")
+    if asked is not None:
+        raise PeriodError(f"the closing of {name} was asked for at {format_time(asked.recorded)}; billing has still to take it")
+    if month.end > at:
+        raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then{future}")
     recorded = bills.recorded_at(month)
     if recorded is None and name not in used:
         raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
-    if recorded is not None and recorded > now:
-        raise PeriodError(f"what open attempts used in {name} is recorded at {format_time(recorded)}; close it then")
+    if recorded is not None and recorded > at:
+        raise PeriodError(f"what open attempts used in {name} is recorded at {format_time(recorded)}; close it then{future}")
     data = PeriodClosed(name, by)
-    event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, now, now, 0, "", "", cluster, data)
+    event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, at, at, 0, "", "", cluster, data)
     feed.append("cluster", [encode(event, cluster)])
     return month

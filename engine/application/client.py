@@ -276,12 +276,14 @@ class Lahar:
     def close_month(self, period: str, *, by: str = "") -> Month:
         """Close a month, `YYYY-MM`: its invoices and exports never change again; later facts become corrections in a later month.
 
+        It is closed once billing has taken this: at once, unless others process the log or billing is off. `bills.closed()` tells.
+
         Args:
             period: which month.
             by: who closes it; kept in the history.
 
         Raises:
-            PeriodError: not a month, not ended, already closed, or without usage.
+            PeriodError: not a month, not ended, closed or being closed, or without usage.
         """
         with self._feed() as feed:
             month = close_period(feed, self.bills, self._settings.cluster, period, by, wall_clock())

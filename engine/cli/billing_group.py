@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Annotated, Final
@@ -30,6 +30,7 @@ from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
+from engine.history.closings import Closing
 from engine.history.formatting import plural
 from engine.log.producer_time import wall_clock as now
 from engine.projection.usage_tables import RunFilter
@@ -148,6 +149,7 @@ def export_command(
     """
     output, settings, form = output_of(context, as_json), settings_of(context, log), "jsonl" if as_json else form
     with _bills(settings) as bills:
+        _note_closing(output, bills.closings(), period)
         bills.export(form, sys.stdout.buffer, period=period, tenant=tenant, issuer=issuer, other=other)
         _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
 
@@ -175,14 +177,19 @@ def invoice(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
         _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
-        found, closed = bills.invoices(period=period, tenant=tenant, other=other), bills.closed()
+        # The closings first: the invoice of a closed month that is read after them is the final one.
+        asked, found = bills.closings(), bills.invoices(period=period, tenant=tenant, other=other)
+        _note_closing(output, asked, period)
+        closed = {name for name, one in asked.items() if one.taken}
         lost = bills.unpriced_for_good() if any(one.unpriced_jobs for one in found) else set()
     if output.as_json:
         for one in found:
             output.record(one.document() | {"closed": one.period in closed})
         return
     if form == _TABLE:
-        show_sums(output, [(one, "closed" if one.period in closed else "open") for one in found])
+        show_sums(
+            output, [(one, "closed" if one.period in closed else "closing" if one.period in asked else "open") for one in found]
+        )
         for one in found if tenant is not None else ():
             show_lines(output, one)
     else:
@@ -194,6 +201,13 @@ def invoice(
             output.warn(
                 f"{one.period} {one.tenant}: {told}; to price them, apply the book to a new log and import their history there"
             )
+
+
+def _note_closing(output: Output, asked: Mapping[str, Closing], period: str | None) -> None:
+    """Say which of the months that were asked for billing has still to close."""
+    for name, one in asked.items():
+        if not one.taken and period in {None, name}:
+            output.note(f"{name} is closing: it may change until billing has taken this, in `lahar run` or a worker")
 
 
 def _warn_unpriced(output: Output, one: Bill) -> None:
@@ -337,19 +351,26 @@ def close(
 ) -> None:
     """Close a month: its invoices and exports never change again.
 
-    What is learnt of it later stands on the invoices of a later month, as reversals and replacements.
+    What is learnt of it later stands on the invoices of a later month, as reversals and replacements. It is closed once billing has
+    taken this: at once, unless workers or another process do the work, or --no-process is given.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
+    if not settings.billing:
+        output.note(BILLING_OFF)
     with opened(settings, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         with closing(Questions(settings, target)) as questions:
             recorded = now() if at is None else moment(at)
-            month = close_period(feed, Bills(questions, target, settings.cluster), settings.cluster, period, by, recorded)
-        finish(feed, output)
+            bills = Bills(questions, target, settings.cluster)
+            month = close_period(feed, bills, settings.cluster, period, by, recorded)
+            finish(feed, output)
+            closed = period in bills.closed()
+    start, end = format_time(month.start), format_time(month.end)
     if output.as_json:
-        output.record({"period": period, "start": format_time(month.start), "end": format_time(month.end)})
+        output.record({"period": period, "start": start, "end": end, "closed": closed})
         return
-    output.line(f"{period} is closed: {format_time(month.start)} to {format_time(month.end)}")
+    done = "is closed" if closed else "will be closed once billing has taken this"
+    output.line(f"{period} {done}: {start} to {end}")
 
 
 @billing.command("verify", examples=["lahar billing verify"])

@@ -22,6 +22,7 @@ __all__ = [
     "JobHistory",
     "cluster_facts",
     "cluster_of",
+    "cluster_records",
     "events_of",
     "find_event",
     "history_of",
@@ -41,16 +42,21 @@ def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterato
 
 
 def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
-    """Yield the facts about nodes, queues and other cluster objects, in commit order; skips unreadable and dead-lettered records.
+    """Yield the facts about nodes, queues and other cluster objects; see `cluster_records`."""
+    return (event for _, event in cluster_records(log))
+
+
+def cluster_records(log: Searchable, types: Collection[str] | None = None) -> Iterator[tuple[Record, Event[Data]]]:
+    """Yield the records of cluster facts, of all types or some, in commit order; skips unreadable and dead-lettered ones.
 
     As in a shard's recovery, facts that were accepted under wider bounds than today's are yielded.
     """
     dead = dead_lettered(log, "cluster")
-    for record in log.scan(("cluster",)):
+    for record in log.scan(("cluster",), types):
         if (record.partition.number, record.offset) in dead:
             continue
         try:
-            yield decode(record.message, bounded=False)
+            yield record, decode(record.message, bounded=False)
         except EventError:
             continue
 

@@ -1,4 +1,4 @@
-"""The read model of billing: effective runs, reversals included, and closed months."""
+"""The read model of billing: effective runs, reversals included."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from engine.billing.records import Record, clipped, records_of
 from engine.events import Data, Event, Topic, decode, encode
-from engine.events.billing import PeriodClosed, UsageRecorded, UsageWithdrawn
+from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.envelope import Message
 from engine.events.inputs import OTHER
-from engine.events.times import Micros
 
 __all__ = ["RunFilter", "UsageTables"]
 
@@ -35,8 +34,7 @@ CREATE TABLE usage (
     data BLOB NOT NULL -- of the event
 );
 CREATE INDEX usage_in_order ON usage (period, start, job, task, place, attempt, record, sequence, finish);
-CREATE INDEX usage_by_attempt ON usage (job, task, place, attempt);
-CREATE TABLE closed (period TEXT PRIMARY KEY, event TEXT NOT NULL, recorded INTEGER NOT NULL)
+CREATE INDEX usage_by_attempt ON usage (job, task, place, attempt)
 """
 
 _COLUMNS: Final = 15
@@ -54,13 +52,13 @@ class RunFilter(NamedTuple):
 
 
 class UsageTables:
-    """Follows `billing`, and `cluster` for closed months."""
+    """Follows `billing`."""
 
     NAME: ClassVar[str] = "usage"
     VERSION: ClassVar[int] = 1
     TABLES: ClassVar[str] = _TABLES
-    TOPICS: ClassVar[tuple[Topic, ...]] = ("billing", "cluster")
-    TYPES: ClassVar[Collection[str]] = frozenset({UsageRecorded.TYPE, UsageWithdrawn.TYPE, PeriodClosed.TYPE})
+    TOPICS: ClassVar[tuple[Topic, ...]] = ("billing",)
+    TYPES: ClassVar[Collection[str]] = frozenset({UsageRecorded.TYPE, UsageWithdrawn.TYPE})
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Use the connection of the projection."""
@@ -100,9 +98,6 @@ class UsageTables:
         elif isinstance(data, UsageWithdrawn):
             self.write()
             self._withdraw(event.subject, data)
-        elif isinstance(data, PeriodClosed):
-            row = (data.period, event.id, event.recordedtime)
-            self._connection.execute("INSERT OR IGNORE INTO closed VALUES (?,?,?)", row)
 
     def _withdraw(self, job: str, data: UsageWithdrawn) -> None:
         """Remove the withdrawn part of runs, and keep the parts before and after it."""
@@ -126,10 +121,6 @@ class UsageTables:
         self._connection.executemany(f"INSERT INTO usage VALUES ({','.join('?' * _COLUMNS)})", rows)  # noqa: S608 - as above
 
     # --- answers --------------------------------------------------------------------------------------------------------------
-
-    def closed(self) -> dict[str, Micros]:
-        """Return the closed months, with the recorded time of each closing."""
-        return dict(self._connection.execute("SELECT period, recorded FROM closed ORDER BY period"))
 
     def periods(self) -> list[str]:
         """Return the months whose invoices have entries."""

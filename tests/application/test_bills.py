@@ -13,7 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 import lahar
+from engine.billing.stage import BillingStage
 from engine.cli.main import app
+from engine.events import Event, encode
+from engine.events.billing import PeriodClosed
+from engine.events.ids import digest
+from engine.events.times import parse_time
+from engine.history.closings import Closing, closings
+from engine.log.memory import MemoryLog
+from engine.log.port import Commit, ShardId
+from engine.processor.partitions import input_partitions
 
 RUNNER = CliRunner()
 
@@ -95,6 +104,33 @@ def test_a_program_is_told_what_billing_has_not_read(tmp_path: Path) -> None:
     assert isinstance(found, lahar.Unfinished)
     assert found.document() == {"shard": found.shard, "behind": True, "review": None}
     assert found.sentence() == f"{found.shard}: it has not read all job events and cluster facts yet"
+
+
+def test_a_closing_from_before_the_end_of_its_month_closes_nothing(tmp_path: Path) -> None:
+    """Earlier builds wrote such closings; readers of the event go by the rule of the stage, and the month can be closed later."""
+    with lahar.open(f"sqlite:{tmp_path}/lahar.db", billing=True) as log:
+        log.ingest([POD])
+        early = parse_time("2023-05-26")
+        event = Event(
+            digest(b"period/2023-05"), "command/", PeriodClosed.TYPE, "c", early, early, 0, "", "", "c", PeriodClosed("2023-05")
+        )
+        log.log.append("cluster", [encode(event, "c")])
+        assert log.bills.closings() == {}
+        log.close_month("2023-05")
+        assert log.bills.closed().keys() == {"2023-05"}
+        assert list(log.bills.verify()) == []
+
+
+def test_a_month_is_closed_once_every_shard_of_billing_has_taken_it() -> None:
+    log, at = MemoryLog(2), parse_time("2023-06-01")
+    event = Event("e", "command/", PeriodClosed.TYPE, "c", at, at, 0, "", "", "c", PeriodClosed("2023-05"))
+    log.append("cluster", [encode(event, "c")])
+    for number, closed in enumerate((False, False, True)):
+        assert closings(log) == {"2023-05": Closing(at, closed)}
+        if not closed:
+            shard = log.open(ShardId("billing", number), input_partitions(log, BillingStage(), number))
+            assert closings(log)["2023-05"].taken is False
+            shard.commit(Commit((1, 0), at))
 
 
 def command(place: str, *arguments: str) -> bytes:

@@ -270,6 +270,48 @@ def test_a_closed_month_never_changes(billed):
     assert billed("billing", "invoice", "--json").record["closed"] is True
 
 
+def test_a_month_is_closed_once_billing_has_taken_it(billed):
+    """Until then its file may change, and nothing says otherwise; from then on it does not."""
+    seen = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2023-06-01T12:20:00Z"}]}
+    billed("ingest", "--recorded", given=pod(1, {**RUNNING, **seen}) + "\n")
+    told = billed("billing", "close", "2023-05", "--no-process", "--at", "2023-06-01T13:00:00Z").out
+    assert (
+        told == "2023-05 will be closed once billing has taken this: 2023-05-01T00:00:00.000000Z to 2023-06-01T00:00:00.000000Z\n"
+    )
+    note = "2023-05 is closing: it may change until billing has taken this, in `lahar run` or a worker\n"
+    invoice = billed("billing", "invoice")
+    assert (invoice.out.splitlines()[1].split()[-1], invoice.err) == ("closing", note)
+    assert billed("billing", "invoice", "--json").record["closed"] is False
+    export = billed("billing", "export", "--period", "2023-05")
+    assert (export.err, billed("billing", "export", "--period", "2023-04").err.count("closing")) == (note, 0)
+    again = billed("billing", "close", "2023-05", "--no-process", code=2).err
+    assert "the closing of 2023-05 was asked for at" in again
+    assert "billing has still to take it" in again
+    billed("run", "--once")
+    final = billed("billing", "export", "--period", "2023-05")
+    assert len(final.out) > len(export.out)
+    assert final.err == ""
+    assert billed("billing", "invoice").out.splitlines()[1].split()[-1] == "closed"
+    assert "was closed" in billed("billing", "close", "2023-05", code=2).err
+
+
+def test_a_month_that_is_closed_where_billing_is_off_waits_for_billing(billed):
+    done = billed("billing", "close", "2023-05", "--json", LAHAR_BILLING="0")
+    assert done.record["closed"] is False
+    assert "the billing stage is off here" in done.err
+    billed("run", "--once")
+    assert billed("billing", "invoice", "--json").record["closed"] is True
+
+
+def test_a_month_that_has_not_ended_is_not_closed_from_the_future(lahar):
+    """The log records no time in the future, and billing would not take such a closing."""
+    Path("small.csv").write_text(TRACE.replace("16850", "41024"))  # January 2100
+    lahar("import-trace", "--format", "openb", "small.csv")
+    told = "2100-01 ends at 2100-02-01T00:00:00.000000Z; close it then"
+    assert told + ", as no time in the future" in lahar("billing", "close", "2100-01", "--at", "2100-02-02T00:00:00Z", code=2).err
+    assert lahar("billing", "close", "2100-01", code=2).err == f"lahar: {told}\n"
+
+
 @pytest.mark.parametrize("period", ["2023-5", "bogus", "2023-99", "0000-01", "2023-05-01", ""])
 @pytest.mark.parametrize("question", ["invoice", "records", "export", "budgets", "report"])
 def test_a_period_that_is_no_month_is_refused(billed, question, period):

@@ -1,0 +1,51 @@
+"""Closings of months: asked for in the log, and in force once every shard of billing has taken them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.billing.absorb import absorb
+from engine.billing.stage import STAGE, BillingStage
+from engine.billing.state import State
+from engine.events.billing import PeriodClosed
+from engine.events.inputs import ObjectApplied
+from engine.events.times import Micros
+from engine.history.reading import cluster_records
+from engine.log.port import Partition, SearchableLog, ShardId
+from engine.log.shard_inputs import extended
+from engine.processor.partitions import input_partitions, shard_count
+
+__all__ = ["Closing", "closings"]
+
+_STAGE: Final = BillingStage()
+_CLUSTER: Final = Partition("cluster", 0)
+
+
+class Closing(NamedTuple):
+    """The event that closes a month."""
+
+    recorded: Micros
+    """When it was recorded."""
+    taken: bool
+    """Whether every shard of billing has taken it: the month is closed, and its invoices and exports are final."""
+
+
+def closings(log: SearchableLog) -> dict[str, Closing]:
+    """Return month → its closing, by the rules of the billing stage: one that came before the month's end closes nothing.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    state, found = State(), dict[str, tuple[Micros, int]]()
+    for record, event in cluster_records(log, {ObjectApplied.TYPE, PeriodClosed.TYPE}):
+        absorb(state, event)
+        for period in state.periods.keys() - found.keys():
+            found[period] = event.recordedtime, record.offset
+    taken = min((_taken(log, number) for number in range(shard_count(log, _STAGE))), default=0) if found else 0
+    return {period: Closing(recorded, offset < taken) for period, (recorded, offset) in sorted(found.items())}
+
+
+def _taken(log: SearchableLog, number: int) -> int:
+    """Return the offset of the first cluster fact that a shard of billing has not taken."""
+    inputs, view = input_partitions(log, _STAGE, number), log.look(ShardId(STAGE, number))
+    return extended(() if view is None else view.position.vector, len(inputs))[inputs.index(_CLUSTER)]
