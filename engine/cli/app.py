@@ -11,8 +11,11 @@ Its docstring is its help text, followed by `examples=[…]`; errors need not be
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -56,29 +59,57 @@ class _Shared:
 class ErrorsToExitCodes(Group):
     """A group that ends every failure with one line on standard error and a documented exit code (`engine.runtime.errors`)."""
 
+    def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever typer gives
+        """Parse the arguments; `--help` and `--version` answer here."""
+        with _exit_codes():
+            return super().make_context(*given, **named)
+
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer hands its own Context in
         """Run the command.
 
         Raises:
             typer.Exit: the command failed, with the exit code of its error.
         """
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()  # here, so that a closed pipe is handled below
-        except (typer.Exit, typer.Abort, typer.TyperException):
-            raise
-        except (Exception, KeyboardInterrupt) as error:
-            from engine.runtime.errors import describe, exit_code, wants_traceback  # noqa: PLC0415 - knows the errors of all packages
+        with _exit_codes():
+            return super().invoke(ctx)
 
-            if wants_traceback():
-                raise
-            if text := describe(error):
-                Output().fail(text)
-            if isinstance(error, BrokenPipeError):
-                # The interpreter would fail again when it flushes at exit.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            raise typer.Exit(exit_code(error)) from None
-        return result
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    try:
+        _must_have_output()
+        try:
+            yield
+        except typer.Exit as end:
+            if not end.exit_code:
+                sys.stdout.flush()
+            raise
+        sys.stdout.flush()  # here, so that a closed pipe and a full disk are handled below
+    except (typer.Exit, typer.Abort, typer.TyperException):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        from engine.runtime.errors import describe, exit_code, wants_traceback  # noqa: PLC0415 - knows the errors of all packages
+
+        if wants_traceback():
+            raise
+        if text := describe(error):
+            Output().fail(text)
+        if isinstance(error, OSError) and sys.stdout is not None:
+            _abandon_output()
+        raise typer.Exit(exit_code(error)) from None
+
+
+def _must_have_output() -> None:
+    if sys.stdout is None:  # and the next file that is opened would get its number
+        raise OSError(errno.EBADF, "it is closed; send it to a file, a pipe or /dev/null", "standard output")
+
+
+def _abandon_output() -> None:
+    """Drop what standard output does not take: the interpreter would fail again when it flushes at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 class Lahar(ErrorsToExitCodes):

@@ -19,6 +19,7 @@ from engine.log.errors import FencedError, LogUnavailableError
 from engine.runtime.errors import NotFoundError, describe, exit_code
 
 RUN = CliRunner()
+LAHAR = [sys.executable, "-c", "from engine.cli.main import main; main()"]
 
 
 class Limits(BaseModel):
@@ -114,9 +115,21 @@ def test_a_reader_who_has_had_enough_is_no_failure(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:
-        command = [sys.executable, "-c", "from engine.cli.main import main; main()", *arguments]
-        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([*LAHAR, *arguments], stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["schema", "--json"], ["schema"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [(">&-", "it is closed; send it to a file, a pipe or /dev/null"), ("> /dev/full", "No space left on device")],
+)
+def test_an_output_that_takes_nothing_is_bad_input_and_named(output, told, arguments, unbuffered):
+    shell = ["sh", "-c", f'exec "$@" {output}', "sh", *LAHAR, *arguments]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (2, f"lahar: standard output: {told}\n")
 
 
 def test_version():
