@@ -1,10 +1,10 @@
-"""Characters that steer a terminal or the direction of a text, and how JSON writes them as escapes."""
+"""Characters that steer a terminal or the direction of a text, and how JSON writes them as escapes; text that is none."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTROLS", "visible_line"]
+__all__ = ["CONTROLS", "must_be_text", "visible_line"]
 
 CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 """Controls of terminals, ends of lines, and controls of the direction of writing."""
@@ -14,3 +14,17 @@ _AS_JSON: Final = {code: f"\\u{code:04x}" for code in CONTROLS if code != ord("\
 def visible_line(text: str) -> str:
     """Return lines without controls: in JSON they are written as escapes, which mean the same."""
     return text if text.isprintable() else text.translate(_AS_JSON)
+
+
+def must_be_text(what: str, given: str) -> None:
+    """Check that a text can be written as UTF-8: bytes of the command line that are none become halves of surrogate pairs.
+
+    Args:
+        what: what was given, for the error.
+        given: the text.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if any("\ud800" <= character <= "\udfff" for character in given):
+        raise ValueError(f"{what} {given!r} is no UTF-8 text")

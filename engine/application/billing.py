@@ -20,6 +20,7 @@ from engine.billing.exports.seller import Seller
 from engine.billing.invoice import Bill, Invoice, invoices, quotes
 from engine.billing.records import Record, records_of
 from engine.billing.report import report
+from engine.controls import must_be_text
 from engine.events import Data, Event, decode, encode
 from engine.events.billing import PeriodClosed, UsageRecorded, UsageReviewed
 from engine.events.ids import digest
@@ -79,6 +80,7 @@ class Bills:
 
         Raises:
             PeriodError: the period is not a month.
+            ValueError: tenant or job is no UTF-8 text.
         """
         wanted = self.wanted(period, tenant, job, other=other)
         return self.ask(lambda usage: list(usage.records(wanted)))
@@ -88,9 +90,12 @@ class Bills:
 
         Raises:
             PeriodError: the period is not a month.
+            ValueError: tenant or job is no UTF-8 text.
         """
         if period is not None:
             month_of_name(period)
+        must_be_text("tenant", tenant or "")
+        must_be_text("job", job or "")
         return RunFilter(period, tenant, None if job is None else self._questions.meant(job), other or job is not None)
 
     def events(self, record: Record) -> list[Event[Data]]:
@@ -231,11 +236,13 @@ class Bills:
 
         Raises:
             PeriodError: the period is not a month.
+            ValueError: tenant or issuer is no UTF-8 text.
             ExportError: the issuer is empty, there is no such format, it needs a price book and there is none, or what writes it is
                 not installed.
         """
         if not issuer.strip():
             raise ExportError("the issuer is empty; name who writes the invoices (--issuer NAME)")
+        must_be_text("issuer", issuer)
         book, wanted = self.price_book(), self.wanted(period, tenant, other=other)
         seller = Seller(issuer, self._deployment, None if book.book is None else book.book.currency, book.time_zone, other)
         self.write(stream, lambda usage, spool: export(form, usage.records(wanted), seller, spool))

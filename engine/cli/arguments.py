@@ -19,6 +19,7 @@ from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import open_log
 
 __all__ = [
+    "MOST_SHOWN",
     "By",
     "ById",
     "ClusterOption",
@@ -36,6 +37,8 @@ __all__ = [
     "several",
 ]
 
+MOST_SHOWN: Final = 1_000_000_000
+"""Largest `--limit`."""
 _SUGGESTED: Final = 200
 """Most jobs offered for completion by a shell."""
 

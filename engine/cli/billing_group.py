@@ -19,7 +19,7 @@ from engine.billing.exports.json_lines import write_records
 from engine.billing.invoice import Bill, rounded
 from engine.billing.records import UNITS, Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import NoProcessOption, RecordedOption, moment
+from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.invoice_tables import show_lines, show_sums
 from engine.cli.output import Output
@@ -61,7 +61,9 @@ def records(
     tenant: TenantOption = None,
     job: JobOption = None,
     other: OtherOption = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many; with --json all are shown.")] = _SHOWN,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MOST_SHOWN, help="Show at most so many; with --json all are shown.")
+    ] = _SHOWN,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:

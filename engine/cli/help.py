@@ -13,6 +13,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import CommandFunctionType
 
 from engine.cli.relative_time import before_now
+from engine.controls import must_be_text
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # private: for annotations alone
@@ -42,10 +43,20 @@ class Command(TyperCommand):
         super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Parse the arguments; if one of them is a time, `-1h` is not an option."""
+        """Parse the arguments; if one of them is a time, `-1h` is not an option.
+
+        Raises:
+            ValueError: a text is no UTF-8. Paths, and the URL of the log, may be any bytes.
+        """
         if any(isinstance(one, TyperArgument) and (one.metavar or "").startswith("TIME") for one in self.params):
             args = [text.removeprefix("-") if before_now(text) is not None else text for text in args]
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        for one in self.params:
+            value = None if one.name == "log" else ctx.params.get(one.name or "")
+            for text in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(text, str):
+                    must_be_text(one.metavar or "" if isinstance(one, TyperArgument) else one.opts[0], text)
+        return rest
 
 
 class Group(TyperGroup):

@@ -13,6 +13,7 @@ from engine.application.job_inputs import command_message, submission
 from engine.application.questions import answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import (
+    MOST_SHOWN,
     By,
     ById,
     ClusterOption,
@@ -66,7 +67,7 @@ def list_jobs(
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
     cluster: ClusterOption = None,
     other: Annotated[bool, typer.Option("--all", help="List jobs of kind Other (services, single pods) too.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=MOST_SHOWN, metavar="N", help="Only the last N.")] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:

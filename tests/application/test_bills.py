@@ -106,6 +106,18 @@ def test_a_program_is_told_what_billing_has_not_read(tmp_path: Path) -> None:
     assert found.sentence() == f"{found.shard}: it has not read all job events and cluster facts yet"
 
 
+def test_a_text_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    with lahar.open(f"sqlite:{tmp_path}/lahar.db", billing=True) as log:
+        bills = log.bills
+        for ask in (bills.records, bills.invoices, bills.budgets, bills.report):
+            with pytest.raises(ValueError, match=r"^tenant '\\udcff' is no UTF-8 text$"):
+                ask(tenant="\udcff")
+        with pytest.raises(ValueError, match=r"^job '\\udcff' is no UTF-8 text$"):
+            bills.records(job="\udcff")
+        with pytest.raises(ValueError, match=r"^issuer '\\udcff' is no UTF-8 text$"):
+            bills.export("focus-1.2", BytesIO(), issuer="\udcff")
+
+
 def test_a_closing_from_before_the_end_of_its_month_closes_nothing(tmp_path: Path) -> None:
     """Earlier builds wrote such closings; readers of the event go by the rule of the stage, and the month can be closed later."""
     with lahar.open(f"sqlite:{tmp_path}/lahar.db", billing=True) as log:

@@ -132,6 +132,40 @@ def test_an_output_that_takes_nothing_is_bad_input_and_named(output, told, argum
     assert (done.returncode, done.stderr) == (2, f"lahar: standard output: {told}\n")
 
 
+NO_TEXTS = [
+    ("--tenant", ["billing", "invoice", "--tenant"]),
+    ("--tenant", ["billing", "report", "--tenant"]),
+    ("--issuer", ["billing", "export", "--format", "focus-1.2", "--issuer"]),
+    ("--by", ["billing", "close", "2023-05", "--by"]),
+    ("YYYY-MM", ["billing", "close"]),
+    ("--namespace", ["job", "list", "-n"]),
+    ("--phase", ["job", "list", "--phase", "Running", "--phase"]),
+    ("JOB", ["timeline"]),
+]
+
+
+@pytest.mark.parametrize(("what", "arguments"), NO_TEXTS, ids=lambda value: " ".join(value) if isinstance(value, list) else value)
+def test_a_text_that_is_no_utf_8_is_named(what, arguments):
+    result = RUN.invoke(app, ["--log", "memory:", *arguments, os.fsdecode(b"a\xff")])
+    assert (result.exit_code, result.stderr) == (2, f"lahar: {what} 'a\\udcff' is no UTF-8 text\n")
+
+
+def test_paths_may_be_any_bytes(tmp_path):
+    strange = tmp_path / os.fsdecode(b"a\xff.yaml")
+    strange.write_text('{"kind": "Pod", "metadata": {"name": "a"}}')
+    assert RUN.invoke(app, ["inspect", "pod", str(strange)]).exit_code == 0
+    assert RUN.invoke(app, ["summary", "--log", f"sqlite:{tmp_path}/" + os.fsdecode(b"\xff.db")]).exit_code == 4
+
+
+@pytest.mark.parametrize("arguments", [["billing", "records"], ["job", "list"]])
+def test_a_limit_has_bounds(arguments):
+    for limit in ("0", "1000000001", "9" * 20):
+        result = RUN.invoke(app, ["--log", "memory:", *arguments, "--limit", limit])
+        assert result.exit_code == 2
+        assert "for '--limit'" in result.stderr
+    assert RUN.invoke(app, ["--log", "memory:", *arguments, "--limit", "1000000000"]).exit_code == 0
+
+
 def test_version():
     result = RUN.invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"lahar {__version__}\n")
