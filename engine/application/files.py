@@ -10,11 +10,11 @@ from typing import Any
 from engine.events.bounds import FILE_BYTES
 from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.markdown import extract_manifest
-from engine.kubernetes.reading.object_files import open_objects
+from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
 from engine.kubernetes.tally import Tally
 from engine.runtime.errors import UnreadableFileError
 
-__all__ = ["read_manifests", "read_objects"]
+__all__ = ["read_given", "read_manifests", "read_objects"]
 
 
 def read_objects(path: Path) -> list[Document]:
@@ -45,6 +45,21 @@ def read_objects(path: Path) -> list[Document]:
     if not documents:
         raise ValueError(f"{path}: holds no object")
     return documents
+
+
+def read_given(path: Path) -> list[Document]:
+    """Read the objects of a file that is only used, and not applied; as `read_objects`, but what cannot be read is bad input.
+
+    Raises:
+        ValueError: a part cannot be read, it is too large, or holds no object.
+        OSError: the file cannot be read.
+    """
+    try:
+        return read_objects(path)
+    except UnreadableFileError as error:
+        raise ValueError(f"{error.shortfall}; correct the file") from None
+    except DamagedFileError as error:
+        raise ValueError(str(error)) from None
 
 
 def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -58,12 +58,11 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
 
 
 def _unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
-    """Yield the kinds of nodes for which the version in force has no price of a meter that it prices."""
-    version, _ = book.at(now)
-    if version is None:
-        return
+    """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it prices."""
+    current, _ = book.at(now)
     kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
-    for meter in version.prices:
+    versions = [version for version in book.names.values() if version is current or version.since > now]
+    for version, meter in [(one, meter) for one in versions for meter in one.prices]:
         for kind, model in kinds:
             if version.rate("prices", meter, kind, model) is None:
                 path = f"spec.versions ({version.version}).prices.{meter}"

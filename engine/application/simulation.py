@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from engine.application.files import read_objects
+from engine.application.files import read_given
 from engine.events import Data, decode
 from engine.events.inputs import DEFAULT_NAMESPACE, NodeObserved, ObjectApplied
 from engine.events.times import SECOND, Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.manifests.manifest import read_manifest
-from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import Partition, SearchableLog
 from engine.log.url import open_log
@@ -26,7 +25,6 @@ from engine.processor.processor import SNAPSHOT_EVERY, Processor
 from engine.processor.stage import Stage
 from engine.runtime.collector import freeze_live_objects
 from engine.runtime.engine import run_lock
-from engine.runtime.errors import UnreadableFileError
 from engine.runtime.opening import is_shared
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
@@ -115,14 +113,8 @@ def objects_of(path: Path) -> list[ObjectApplied]:
 
 
 def _facts(path: Path, wanted: str) -> list[Data]:
-    try:
-        documents = read_objects(path)
-    except UnreadableFileError as error:
-        raise SimulationError(f"{error.shortfall}; correct the file") from None
-    except DamagedFileError as error:
-        raise SimulationError(str(error)) from None
     found: list[Data] = []
-    for document in documents:
+    for document in read_given(path):
         outcome = to_inputs(document, "", 0)
         if isinstance(outcome, Refused | Ignored):
             raise ValueError(f"{path}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type

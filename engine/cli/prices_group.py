@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from engine.application.apply import part_of
-from engine.application.files import read_objects
+from engine.application.files import read_given
 from engine.application.prices import book_of, check_book, diff_books, spec_of
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.history.reading import cluster_facts
@@ -26,7 +26,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON
 
 def _read(file: Path, cluster: str) -> dict[str, object]:
     """Return the specification of the price book in a file, which is read as `lahar apply` reads it."""
-    books = [document for document in read_objects(file) if document.kind == "PriceBook"]
+    books = [document for document in read_given(file) if document.kind == "PriceBook"]
     if len(books) != 1:
         raise ValueError(f"{file}: has {len(books)} objects of kind PriceBook; write one")
     part_of(cluster, str(file), books[0], now())

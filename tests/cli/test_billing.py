@@ -548,6 +548,20 @@ def test_prices_are_checked_shown_and_compared(billed):
     assert "prices.gpu_seconds: has no price for big" in done.err
     assert "has other rules, but was in force" in billed("prices", "check", "prices.yaml", code=2).err
     assert "small" in billed("prices", "diff", "prices.yaml", code=1).out
+    later = '    - {version: later, from: "2999-01-01", prices: {gpu_seconds: {small: "1"}}}\n'
+    Path("prices.yaml").write_text(BOOK + later)
+    done = billed("prices", "check", "prices.yaml", "--log", "sqlite:other.db", code=2)
+    assert "spec.versions (later).prices.gpu_seconds: has no price for big" in done.err
+
+
+@pytest.mark.parametrize("question", ["check", "diff"])
+@pytest.mark.parametrize("content", [b"kind: [PriceBook\n", b"kind: PriceBook\nspec: {a: .inf}\n", b"kind: \xff\n"])
+def test_a_price_book_that_cannot_be_read_is_bad_input(billed, question, content):
+    Path("prices.yaml").write_bytes(content)
+    told = billed("prices", question, "prices.yaml", code=2).err
+    assert "prices.yaml: line " in told
+    assert "nothing is applied" not in told
+    assert told.count("\n") == 1
 
 
 def test_what_a_book_changes_is_shown_version_by_version_and_field_by_field(billed):
