@@ -59,20 +59,20 @@ class Turn:
         """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
         node = None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
         if until > attempt.marked and (run := continued(self.state, self.known, attempt, node, until)) is not None:
-            return [], [(run, self._recorded(attempt, run, attempt.revision, run.length))]
+            return [], [(run, self.recorded(attempt, run, attempt.revision, run.length))]
         wanted = runs_of(self.known.job, attempt, () if node is None else node.facts, self.state.book, until)
         if not wanted and not attempt.recorded:
             return [], []
         void, missing = difference(attempt.recorded, wanted, self.state.periods.__contains__)
         revision = attempt.revision + bool(void)
         made: list[tuple[Run, UsageRecorded | UsageWithdrawn]] = [(run, self._void(attempt, run, revision)) for run in void]
-        return void, [*made, *((run, self._recorded(attempt, run, revision, run.length)) for run in missing)]
+        return void, [*made, *((run, self.recorded(attempt, run, revision, run.length)) for run in missing)]
 
     def _void(self, attempt: Attempt, run: Run, revision: int) -> UsageRecorded | UsageWithdrawn:
         """Revoke a run: withdraw it from an open invoice, or reverse a closed one on a later invoice."""
         assert run.record != "reversal"  # noqa: S101 - reversals are final and not among the recorded runs
         if run.invoice in self.state.periods:
-            return self._recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
+            return self.recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
         terms, book = self.known.job.terms[run.terms], self.state.book
         amount = None
         if run.price_version is None or run.price_version in book.names:
@@ -92,7 +92,16 @@ class Turn:
             amount=amount,
         )
 
-    def _recorded(self, attempt: Attempt, run: Run, revision: int, length: int, reverses: Reversed | None = None) -> UsageRecorded:
+    def recorded(self, attempt: Attempt, run: Run, revision: int, length: int, reverses: Reversed | None = None) -> UsageRecorded:
+        """Return the record of a run.
+
+        Args:
+            attempt: one of the job's.
+            run: the run; of a reversal that which it takes back.
+            revision: of the record.
+            length: charged time (microseconds); below zero in a reversal.
+            reverses: what a reversal cancels.
+        """
         terms, book, period = self.known.job.terms[run.terms], self.state.book, run.month
         while period in self.state.periods:
             period = following(period)

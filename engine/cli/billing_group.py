@@ -182,20 +182,19 @@ def invoice(
         # The closings first: the invoice of a closed month that is read after them is the final one.
         asked, found = bills.closings(), bills.invoices(period=period, tenant=tenant, other=other)
         _note_closing(output, asked, period)
-        closed = {name for name, one in asked.items() if one.taken}
+        states = {name: "closed" if one.taken else "closing" for name, one in asked.items()}
         lost = bills.unpriced_for_good() if any(one.unpriced_jobs for one in found) else set()
     if output.as_json:
         for one in found:
-            output.record(one.document() | {"closed": one.period in closed})
+            output.record(one.document() | {"closed": states.get(one.period) == "closed"})
         return
+    shown = [(one, states.get(one.period, "open")) for one in found]
     if form == _TABLE:
-        show_sums(
-            output, [(one, "closed" if one.period in closed else "closing" if one.period in asked else "open") for one in found]
-        )
+        show_sums(output, shown)
         for one in found if tenant is not None else ():
             show_lines(output, one)
     else:
-        write_invoices(form, found, closed, sys.stdout.buffer)
+        write_invoices(form, shown, sys.stdout.buffer)
     for one in found:
         _warn_unpriced(output, one)
         if many := len(one.unpriced_jobs & lost):

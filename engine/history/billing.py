@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
+from msgspec import structs
+
 from engine.billing.absorb import absorb
+from engine.billing.calendar import month_of
 from engine.billing.charges import charges_of, factors_of
 from engine.billing.corrections import difference, part
 from engine.billing.evolve import evolve, run_of
@@ -262,15 +265,50 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
         yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} after {known.job.written}")
     if isinstance(data, UsageWithdrawn) and data.amount is not None and (amount := _standing(state, known, data)) != data.amount:
         yield Finding(event.subject, place, f"{event.id} takes back {data.amount}; expected {amount}")
-    if isinstance(data, UsageFailed) or not isinstance(data, UsageRecorded):
+    if isinstance(data, UsageRecorded):
+        cause = None if data.at_mark else event.causationid
+        told = _told_of(data, Turn(state, known, event.recordedtime, cause))
+        yield from (Finding(event.subject, place, f"{event.id} {what}") for what in told)
+
+
+def _told_of(data: UsageRecorded, turn: Turn) -> Iterator[str]:
+    """Yield what is wrong with a record, by what is known and stands recorded before it."""
+    known, back = turn.known, data.reverses
+    attempt = known.find(data.task, data.index, data.attempt)
+    if attempt is None:
+        yield "is about an attempt that no job event names"
         return
-    run = run_of(data)
-    if run.price_version is not None and run.price_version not in state.book.names:
-        yield Finding(event.subject, place, f"{event.id} is priced by {run.price_version!r}, which the price book lacks")
-    elif run.terms >= len(known.job.terms):
-        yield Finding(event.subject, place, f"{event.id} refers to terms of the job that no event contains")
-    elif (charges := _charges(state, known, run, data.length)) != data.charges:
-        yield Finding(event.subject, place, f"{event.id} charges {_sum(data.charges)}; expected {_sum(charges)}")
+    kind, invoice = (data.record, None) if back is None else (back.record, back.period)
+    standing = [
+        run for run in attempt.recorded
+        if run.record == kind and invoice in {None, run.invoice} and run.start < data.end and run.end > data.start
+    ]  # fmt: skip
+    if back is None:
+        run, revision, length = run_of(data), attempt.revision, data.length
+        if standing:
+            yield f"records what is recorded already: {_stretch(standing[0])}"
+        if run.terms >= len(known.job.terms):
+            yield "refers to terms of the job that no event contains"
+            return
+        run = structs.replace(run, month=month_of(run.start, turn.state.book.time_zone).name)
+    elif standing and standing[0].start <= data.start and data.end <= standing[0].end:
+        run = part(standing[0], data.start, data.end)
+        revision, length = data.revision, -run.length
+        if data.revision not in {attempt.revision, attempt.revision + 1} or back.revision != run.revision:
+            yield f"has revision {data.revision}, and takes back one of {back.revision}"
+    else:
+        yield f"takes back what is not recorded on the invoice of {back.period}"
+        return
+    if run.price_version is not None and run.price_version not in turn.state.book.names:
+        yield f"is priced by {run.price_version!r}, which the price book lacks"
+        return
+    expected = turn.recorded(attempt, run, revision, length, back)
+    for name in (field.name for field in fields(UsageRecorded) if expected != data):
+        should, found = getattr(expected, name), getattr(data, name)
+        if should != found and name == "charges":
+            yield f"charges {_sum(found)}; expected {_sum(should)}"
+        elif should != found:
+            yield f"has {name} {found!r}; expected {should!r}"
 
 
 def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
@@ -281,9 +319,14 @@ def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
         for run in (() if attempt is None else attempt.recorded)
         if (run.record, run.invoice) == (data.record, data.period) and run.start < data.end and run.end > data.start
     ]
-    if not void or not all(run.price_version is None or run.price_version in state.book.names for run in void):
+    if not void or not all(_is_known(state, known, run) for run in void):
         return None
     return plain(total(charge.amount for run in void for charge in _charges(state, known, run, run.length)))
+
+
+def _is_known(state: State, known: Known, run: Run) -> bool:
+    """Tell whether there are the terms and the prices of a run."""
+    return run.terms < len(known.job.terms) and (run.price_version is None or run.price_version in state.book.names)
 
 
 def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:

@@ -149,8 +149,7 @@ class Configuration:
         """Why pods that ask for resources get no node, and what to do; empty: they may."""
         if "allocate" in self.actions:
             return ""
-        there = f"there are only {', '.join(self.actions)}" if self.actions else "there is none"
-        return f"no action gives pods nodes, {there}; add allocate"
+        return f"no action gives pods nodes, they are: {', '.join(self.actions) or 'none'}; add allocate"
 
 
 DEFAULT: Final = Configuration(

@@ -89,8 +89,9 @@ def test_verify_names_a_reversal_of_what_is_no_record(monkeypatch: pytest.Monkey
         earlier.setattr(Turn, "_key", lambda self, attempt: ("main", 0, 1, "pod"))
         story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", MONTH_END - 60, recorded=MONTH_END + 20)
     reversals = [record for record in story.records() if record.reverses is not None]
-    (found,) = check_billing(story.log)
-    assert found.sentence() == (
-        f"j main[0] attempt 1: {written(story.log)[-2].id} takes back {reversals[0].reverses} of the invoice of 2026-03, "
-        "which is no record"
-    )
+    reversal, replacement = (f"j main[0] attempt 1: {event.id}" for event in written(story.log)[-2:])
+    assert [found.sentence() for found in check_billing(story.log)] == [
+        f"{reversal} has uid 'pod'; expected 'j/main/0/1'",
+        f"{replacement} has uid 'pod'; expected 'j/main/0/1'",
+        f"{reversal} takes back {reversals[0].reverses} of the invoice of 2026-03, which is no record",
+    ]

@@ -79,7 +79,7 @@ def positive_reversal(self, attempt, run, revision, length, reverses=None):
     return right_recorded(self, attempt, run, revision, abs(length), reverses)
 
 
-right_recorded = turn.Turn._recorded
+right_recorded = turn.Turn.recorded
 
 
 def only_first_size(state, job, attempt, event):
@@ -114,8 +114,8 @@ MONEY = {
     "the last end told counts, whoever tells it": (absorb._ATTEMPT, absorb.AttemptLateFact, no_rank),
     "what is late is passed over": (absorb._ATTEMPT, absorb.AttemptLateFact, lambda *_: None),
     "a closed file is written in place": (turn.Turn, "_void", always_withdrawn),
-    "a replacement stands on the closed invoice": (turn.Turn, "_recorded", in_place),
-    "a reversal is charged": (turn.Turn, "_recorded", positive_reversal),
+    "a replacement stands on the closed invoice": (turn.Turn, "recorded", in_place),
+    "a reversal is charged": (turn.Turn, "recorded", positive_reversal),
     "a resize is passed over": (absorb._ATTEMPT, absorb.AttemptChanged, only_first_size),
     "only whole seconds are charged": (runs, "_in_increments", whole_seconds),
     "increments and minimum are passed over": (runs, "_closed", lambda found, *_: found),

@@ -262,9 +262,12 @@ def test_rows_of_a_table_of_nodes_are_named(simulate: Lahar, folder: Path) -> No
 
 
 def test_a_configuration_that_places_nothing_ends_with_what_jobs_wait_for(simulate: Lahar, folder: Path) -> None:
-    for actions, there in (("enqueue", "there are only enqueue"), ("", "there is none")):
+    for actions, named in (("enqueue", "enqueue"), ("", "none")):
         (folder / "scheduler.yaml").write_text(f'actions: "{actions}"\ntiers: [{{plugins: [{{name: gang}}]}}]\n')
-        done, why = simulate("--scheduler", "scheduler.yaml", code=1), f"no action gives pods nodes, {there}; add allocate"
+        done, why = (
+            simulate("--scheduler", "scheduler.yaml", code=1),
+            f"no action gives pods nodes, they are: {named}; add allocate",
+        )
         assert f"scheduler.yaml: {why}. The first job that waits: line 2: philly-1" in done.err
         assert f"philly-1 (line 2) waits: {why}\n" in done.out
         document = json.loads((folder / "simulation" / "results.json").read_text())

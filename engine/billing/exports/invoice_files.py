@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 from engine.billing.exports.comma_separated import write_lines
@@ -24,13 +24,12 @@ _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>|&~]")
 """What Markdown would take for markup, or for the end of a cell."""
 
 
-def write_invoices(form: str, found: Iterable[Invoice], closed: Collection[str], stream: BinaryIO) -> None:
+def write_invoices(form: str, found: Iterable[tuple[Invoice, str]], stream: BinaryIO) -> None:
     """Write invoices.
 
     Args:
         form: one of `INVOICE_FORMATS`.
-        found: the invoices.
-        closed: months that are closed.
+        found: the invoices, each with the state of its month: open, closing, closed.
         stream: takes UTF-8.
 
     Raises:
@@ -38,7 +37,7 @@ def write_invoices(form: str, found: Iterable[Invoice], closed: Collection[str],
     """
     if form not in INVOICE_FORMATS:
         raise ExportError(f"no format {form!r} of invoices; there are {', '.join(INVOICE_FORMATS)}, and a table without --format")
-    documents = ((one.document(), "closed" if one.period in closed else "open") for one in found)
+    documents = ((one.document(), state) for one, state in found)
     if form == "csv":
         rows = (row for document, state in documents for row in _rows(document, state))
         write_lines(_COLUMNS, ([row.get(name) for name in _COLUMNS] for row in rows), stream)

@@ -30,7 +30,7 @@ def invoices(draw: st.DrawFn) -> Invoice:
 
 def written(form: str, *found: Invoice) -> str:
     stream = BytesIO()
-    write_invoices(form, found, {"2026-10"}, stream)
+    write_invoices(form, [(one, "closed" if one.period == "2026-10" else "open") for one in found], stream)
     return stream.getvalue().decode()
 
 

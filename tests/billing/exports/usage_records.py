@@ -85,7 +85,7 @@ def _event(
     state = State(book=book, periods=dict.fromkeys(closed, "closing"))
     turn = Turn(state, Known(Job(f"job-{uid}", "west", terms=[terms])), one.end)
     attempt = Attempt("worker", 0, 1, 0, uid, Point(one.start, one.begun), [])
-    data = turn._recorded(attempt, priced, one.revision + (reverses is not None), length, reverses)
+    data = turn.recorded(attempt, priced, one.revision + (reverses is not None), length, reverses)
     return turn.event(data, one.end, one.begun)
 
 
