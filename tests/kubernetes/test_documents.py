@@ -119,6 +119,11 @@ def test_anchors_and_merge_keys_are_resolved() -> None:
     assert contents(data) == [{"metadata": {"name": "a"}, "spec": {"name": "a", "other": {"name": "a"}}}]
 
 
+def test_a_key_may_replace_one_that_is_merged() -> None:
+    data = b"metadata: &m {name: a}\nspec: {name: b, <<: *m}\n"
+    assert contents(data) == [{"metadata": {"name": "a"}, "spec": {"name": "b"}}]
+
+
 def bomb(merge: bool) -> bytes:
     lines = ["kind: &a0 {x: 1}"]
     for level in range(1, 30):
@@ -148,7 +153,9 @@ def bomb(merge: bool) -> bytes:
         (b"kind: Pod\n\tx: 1", "not YAML"),
         (b"kind: \xff", "not YAML"),
         (b"kind: !!python/object:os.system x", "not YAML"),
-        (b"kind: .nan", "not finite"),
+        (b"kind: Pod\nspec:\n  a: .nan", "not finite, .nan (line 3 of the document)"),
+        (b"kind: Pod\nspec: {a: 1}\nkind: Job", "the key 'kind' stands there twice (line 3 of the document)"),
+        (b"kind: Pod\nspec: {1: a, b: 2,\n  '1': a}", "the key '1' stands there twice (line 3 of the document)"),
         (b"metadata: 1" + b"0" * 5000, "not YAML"),
         (b"hello", "text is no object"),
         (b"3", "a int is no object"),

@@ -77,6 +77,11 @@ def test_nothing_is_nothing(empty: Any) -> None:
     assert (found.spec.preempt, found.spec.on_preempted, found.spec.raise_rules) == (False, "Requeue", [])
 
 
+def test_a_key_that_stands_twice_in_an_annotation_has_its_last_value() -> None:
+    """Logs hold such annotations, and what they mean must not change."""
+    assert annotated("preempt: false\npreempt: true").spec == annotated("preempt: true").spec
+
+
 def test_an_empty_annotation_is_nothing() -> None:
     assert annotated("").faults == []
 

@@ -111,7 +111,8 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
         if len(text.encode(errors="replace")) > LAHAR_SPEC_BYTES:
             return LaharSpec(), path, [Fault(path, f"has more than {LAHAR_SPEC_BYTES:,} bytes")]
         try:
-            documents = read_yaml(text.encode(errors="replace"))
+            # Submissions in a log are read here too, and what they mean must not change.
+            documents = read_yaml(text.encode(errors="replace"), unique=False)
         except UnreadableYamlError as error:
             return LaharSpec(), path, [Fault(path, f"cannot be read: {error}")]
         if len(documents) > 1:

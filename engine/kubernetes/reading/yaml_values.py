@@ -55,18 +55,19 @@ class _Merge:
 class _Open:
     """A collection that has not ended."""
 
-    __slots__ = ("anchor", "is_mapping", "items", "levels", "values")
+    __slots__ = ("anchor", "is_mapping", "items", "keys", "levels", "values")
 
     def __init__(self, anchor: str | None, *, is_mapping: bool) -> None:
         self.anchor = anchor
         self.is_mapping = is_mapping
         self.items: list[Any] = []
         """Its entries; of a mapping keys and values in turn."""
+        self.keys: set[str] = set()
         self.values = 1
         self.levels = 0
 
 
-def read_yaml(content: bytes, values: int = VALUES) -> list[object]:
+def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> list[object]:
     """Return the documents of a YAML stream as plain JSON values; empty documents are left out.
 
     Keys become strings; anchors and merge keys are resolved, within bounds.
@@ -74,13 +75,14 @@ def read_yaml(content: bytes, values: int = VALUES) -> list[object]:
     Args:
         content: the bytes.
         values: most values that it may hold, those that aliases repeat counted each time.
+        unique: a key that stands twice in a mapping is refused; else its last value counts.
 
     Raises:
-        UnreadableYamlError: it is no YAML, refers to itself, nests more than `NESTING` levels, holds too many values or too long a
-            number; the text names the bound.
+        UnreadableYamlError: it is no YAML, has a key twice, refers to itself, nests more than `NESTING` levels, holds too many
+            values or too long a number; the text names the bound.
     """
     try:
-        return _Documents(content, values).read()
+        return _Documents(content, values, unique=unique).read()
     except UnreadableYamlError:
         raise
     except Exception as error:  # noqa: BLE001  # PyYAML lets through whatever its constructors meet (ValueError, OverflowError, …)
@@ -90,11 +92,12 @@ def read_yaml(content: bytes, values: int = VALUES) -> list[object]:
 class _Documents:
     """One stream on its way from events to values."""
 
-    def __init__(self, content: bytes, values: int) -> None:
+    def __init__(self, content: bytes, values: int, *, unique: bool) -> None:
         # In UTF-16, which libyaml reads too, a zero stands beside each byte.
         if content.replace(b"\0", b"").count(b"%TAG") > YAML_TAG_DIRECTIVES:
             raise UnreadableYamlError(f"more than {YAML_TAG_DIRECTIVES} %TAG directives")  # libyaml compares each with all others
         self._loader = _Loader(content)
+        self._unique = unique
         # Without aliases there are fewer values than bytes; with them a few lines can stand for billions.
         self._most = min(values, 10 * len(content) + 1000)
         self._left = self._most
@@ -102,11 +105,13 @@ class _Documents:
         self._anchors: dict[str, _Built | None] = {}
         """`None`: begun, and not ended."""
         self._found: list[object] = []
+        self._event: Any = None
+        """The one that is being read."""
 
     def read(self) -> list[object]:
         loader = self._loader
         while loader.check_event():
-            event = loader.get_event()
+            event = self._event = loader.get_event()
             match event:
                 case yaml.ScalarEvent():
                     self._add(_Built(self._scalar(event), 1, 0), event.anchor)
@@ -145,9 +150,20 @@ class _Documents:
                 self._found.append(built.value)
             return
         parent = self._open[-1]
-        parent.items.append(built.value)
+        is_key = parent.is_mapping and len(parent.items) % 2 == 0 and built.value is not _Merge
+        parent.items.append(self._new_key(built.value, parent.keys) if is_key else built.value)
         parent.values += built.values
         parent.levels = max(parent.levels, built.levels)
+
+    def _new_key(self, value: object, keys: set[str]) -> str:
+        key = _key(value)
+        if self._unique and key in keys:
+            raise UnreadableYamlError(f"not YAML: the key {key[:80]!r} stands there twice{self._place()}")
+        keys.add(key)
+        return key
+
+    def _place(self) -> str:
+        return f" (line {self._event.start_mark.line + 1} of the document)"
 
     def _aliased(self, name: str) -> _Built:
         built = self._anchors.get(name)
@@ -172,7 +188,7 @@ class _Documents:
                 self._spend(len(source))
                 ended.values += len(source)
                 content |= source
-        content |= {_key(key): value for key, value in pairs if key is not _Merge}
+        content |= {key: value for key, value in pairs if key is not _Merge}
         return content
 
     def _scalar(self, event: yaml.ScalarEvent) -> object:
@@ -193,7 +209,7 @@ class _Documents:
                 node = yaml.ScalarNode(tag, text)
                 number = loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
                 if isinstance(number, float) and number - number != 0:
-                    raise UnreadableYamlError("not YAML: a number that is not finite")
+                    raise UnreadableYamlError(f"not YAML: a number that is not finite, {text}{self._place()}")
                 return number
             case "merge" if self._open and self._open[-1].is_mapping and len(self._open[-1].items) % 2 == 0:
                 return _Merge
