@@ -291,7 +291,7 @@ class Bills:
             ValueError: it is another object, or has faults.
         """
         spec = spec_of(book)
-        if faults := read_book(spec)[1]:
+        if faults := read_book(spec, given=True)[1]:
             raise ValueError("; ".join(f"{path}: {message}" for path, message in faults))
         return diff_books(self.price_book().spec, spec)
 

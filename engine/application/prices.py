@@ -8,7 +8,7 @@ from typing import Any
 from engine.billing.book import Book, applied, next_book
 from engine.events import Data, Event
 from engine.events.outcomes import Fault
-from engine.events.prices import Multiplier
+from engine.events.prices import Multiplier, read_book
 from engine.events.times import Micros
 from engine.history.diff import Change
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
@@ -47,6 +47,8 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
     Returns:
         The book, unless it cannot be applied; its faults.
     """
+    if faults := read_book(spec, given=True)[1]:
+        return None, [Fault(*fault) for fault in faults]
     known, nodes = Book(), ClusterFacts()
     for event in facts:
         known = applied(known, event) or known

@@ -6,13 +6,14 @@ amount is exact; prices per hour are divided once, when the book is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from engine.events.bounds import FAULTS, NAME_CHARACTERS
 from engine.events.currencies import CURRENCIES
@@ -41,6 +42,8 @@ METERS: Final[tuple[Meter, ...]] = get_args(Meter)
 ANY: Final = "*"
 """Every node type or GPU model without a price of its own."""
 
+_PLAIN: Final = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""Form of a number that is given now; books in logs may have any that `Decimal` reads."""
 _DIGITS: Final = 30
 """Digits of a price; products of a price, its multipliers and a quantity stay within `decimals.EXACT`."""
 _FACTOR_DIGITS: Final = 12
@@ -49,6 +52,8 @@ _VERSIONS: Final = 500
 _RATES: Final = 2_000
 _LONGEST: Final = 3_653 * 86_400 * SECOND
 """Of the times of a version: a stretch of use that is longer could not be stored."""
+_GIVEN: Final = {"given": True}
+"""Context of the validation of a book that is given now."""
 _OF_THE_MACHINE: Final = ("localtime", "posixrules", "posix/", "right/")
 """Names, or beginnings of names, of zones that differ from machine to machine."""
 
@@ -60,7 +65,7 @@ def _has_more_than(digits: int, number: Decimal) -> bool:
 
 
 def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
-    def read(value: object) -> Decimal:
+    def read(value: object, info: ValidationInfo) -> Decimal:
         if isinstance(value, float):
             raise ValueError(f"{value!r} is a binary number; write it in quotes, so that it is exact")  # noqa: TRY004 - for pydantic
         if isinstance(value, bool) or not isinstance(value, int | str | Decimal) or len(str(value)) > 2 * _DIGITS:
@@ -71,6 +76,8 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
             raise ValueError(f"{value!r} is no decimal number") from None
         if not number.is_finite() or number < 0:
             raise ValueError(f"{value} must not be below zero")
+        if info.context is _GIVEN and not _PLAIN.fullmatch(str(value)):
+            raise ValueError(f"{value!r} is not written as plain digits; write {number.copy_abs()}")
         if abs(number.adjusted()) > 2 * _DIGITS or _has_more_than(digits, number):
             raise ValueError(f"{value} has more than {digits} digits")
         return number
@@ -91,9 +98,9 @@ def _moment(value: object) -> int:
     raise ValueError("must be a time such as '2026-01-01' or '2026-01-01T00:00:00Z', in quotes")
 
 
-def _seconds(value: object) -> int:
+def _seconds(value: object, info: ValidationInfo) -> int:
     """Return seconds as whole microseconds."""
-    number = _NUMBER(value) * SECOND
+    number = _NUMBER(value, info) * SECOND
     if number > _LONGEST:
         raise ValueError(f"{value} s are more than ten years")
     if number != int(number):
@@ -232,10 +239,15 @@ class PriceBook(Specification):
         return None if found is None or (found.until is not None and moment >= found.until) else found
 
 
-def read_book(spec: Mapping[str, Any]) -> tuple[PriceBook | None, list[tuple[str, str]]]:
-    """Read the `spec` of a PriceBook; returns it, or its faults: path and message."""
+def read_book(spec: Mapping[str, Any], *, given: bool = False) -> tuple[PriceBook | None, list[tuple[str, str]]]:
+    """Read the `spec` of a PriceBook; returns it, or its faults: path and message.
+
+    Args:
+        spec: the specification.
+        given: it is given now, and not read from a log: numbers must be plain digits.
+    """
     try:
-        return PriceBook.model_validate(spec), []
+        return PriceBook.model_validate(spec, context=_GIVEN if given else None), []
     except ValidationError as error:
         return None, faults_of(error, "spec")
 

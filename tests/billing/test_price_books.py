@@ -81,6 +81,20 @@ def test_what_is_not_in_force_yet_may_go_and_a_name_keeps_its_rules(versions, fa
     assert re.search(fault, f"{path} {message}")
 
 
+@pytest.mark.parametrize("price", ["1_000", "\u0661\u0660\u0660\u0660", " 1000 ", "+1000"])
+def test_a_book_of_a_log_keeps_numbers_that_are_refused_now(price):
+    """Earlier builds took them; what was charged by them stays, and the same number may be written plainly."""
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": price}}})
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 10)
+    assert story.amount() == 10_000
+    known, _ = next_book(Book(), spec(now=(-1, price)), NOON)
+    made, faults = next_book(known, spec(now=(-1, "1000")), NOON)
+    assert made is not None, faults
+
+
 @pytest.mark.parametrize("rules", [{"billable_from": "bound"}, {"billable_from": "bound", "bill_queued": True}])
 def test_what_is_billed_before_it_runs_is_recorded_at_hour_marks_too(rules):
     story = Story()

@@ -506,6 +506,15 @@ BAD = [
     ('"0.0005"', '"-1"', "spec.versions[0].prices.gpu_seconds.*: -1 must not be below zero"),
     ("gpu_seconds", "gpu_hours", "spec.versions[0].prices.gpu_hours: "),
     ("  currency: EUR\n", "", "spec.currency: "),
+    ('"0.0005"', '"1_000"', "spec.versions[0].prices.gpu_seconds.*: '1_000' is not written as plain digits; write 1000"),
+    ('"0.0005"', '"\u0663"', "spec.versions[0].prices.gpu_seconds.*: '\u0663' is not written as plain digits; write 3"),
+    ('"0.0005"', '" 5 "', "spec.versions[0].prices.gpu_seconds.*: ' 5 ' is not written as plain digits; write 5"),
+    ('"0.0005"', '"-0"', "spec.versions[0].prices.gpu_seconds.*: '-0' is not written as plain digits; write 0"),
+    (
+        "    - version: first\n",
+        '    - version: first\n      minimum_seconds: "1_0"\n',
+        "spec.versions[0].minimum_seconds: '1_0' is not written as plain digits; write 10",
+    ),
     ("EUR", "EURO", "currency: 'EURO' is no code of ISO 4217"),
     ('from: "2023-01-01"', 'from: "soon"', "spec.versions[0].from: "),
     (

@@ -256,7 +256,7 @@ def _dumped(part: Shape, known: set[str]) -> dict[str, Any]:
 
 def _price_book(found: PriceBook) -> dict[str, Any]:
     """Return the specification of a price book as it was given: its numbers are texts."""
-    book, faults = read_book(found.spec)
+    book, faults = read_book(found.spec, given=True)
     if book is None:
         raise ObjectError("PriceBook", faults)
     return found.spec
