@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from engine.application.feed import Feed
 from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
+from engine.application.prices import unpriced_nodes
 from engine.billing.book import Book, next_book
 from engine.billing.book import applied as applied_book
 from engine.events import Data, Event, Message, Topic, decode, encode
@@ -168,6 +169,7 @@ def _judge_objects(
     applied: list[AppliedObject] = []
     changed: list[tuple[Topic, Message]] = []
     budgets: list[tuple[str, Budget]] = []
+    books: list[tuple[str, Book, int]] = []
     for part in parts:
         for message in () if part.inputs is None else part.inputs.messages:
             event, data = _as_given(message)
@@ -180,6 +182,8 @@ def _judge_objects(
                 book = _next_book(book, event, part.place)
                 changed.append(("cluster", encode(event, message.key)))
                 facts.absorb(event)
+                if kind == "PriceBook":
+                    books.append((part.place, book, event.recordedtime))
             applied.append(AppliedObject(kind, name, outcome))
             if isinstance(data, ObjectApplied) and kind == "Tenant" and (budget := budget_of(data.spec)) is not None:
                 budgets.append((part.place, budget))
@@ -194,6 +198,11 @@ def _judge_objects(
         f"{place}: spec.budget.currency: {budget.currency} is not that of the price book, {currency}: nothing is compared"
         for place, budget in budgets
         if currency not in {None, budget.currency}
+    ]
+    odd += [
+        f"{place}: {fault.path}: {fault.message}"
+        for place, given, recorded in books
+        for fault in unpriced_nodes(given, facts, recorded)
     ]
     return applied, changed, [*facts.nodes.values(), *facts.objects.values()], odd
 

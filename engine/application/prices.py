@@ -8,12 +8,12 @@ from typing import Any
 from engine.billing.book import Book, applied, next_book
 from engine.events import Data, Event
 from engine.events.outcomes import Fault
-from engine.events.prices import Multiplier, read_book
+from engine.events.prices import METERS, Multiplier, PriceVersion, read_book
 from engine.events.times import Micros
 from engine.history.diff import Change
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
-__all__ = ["book_of", "check_book", "diff_books", "spec_of"]
+__all__ = ["book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes"]
 
 
 def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,19 +56,33 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
     book, faults = next_book(known, spec, now)
     if book is None:
         return None, [Fault(*fault) for fault in faults]
-    return book, list(_unpriced_nodes(book, nodes, now))
+    return book, list(unpriced_nodes(book, nodes, now))
 
 
-def _unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
+def unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
     """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it prices."""
-    current, _ = book.at(now)
     kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
-    versions = [version for version in book.names.values() if version is current or version.since > now]
-    for version, meter in [(one, meter) for one in versions for meter in one.prices]:
+    for version, meter in [(one, meter) for one in _coming(book, now) for meter in one.prices]:
         for kind, model in kinds:
             if version.rate("prices", meter, kind, model) is None:
                 path = f"spec.versions ({version.version}).prices.{meter}"
                 yield Fault(path, f"has no price for {model or kind or 'nodes of unknown type'}")
+
+
+def unpriced_meters(book: Book, now: Micros) -> Iterator[Fault]:
+    """Yield the versions in force, now or later, that leave meters without any price, which may be meant."""
+    for version in _coming(book, now):
+        weighed = version.weights.keys() if "weighted_seconds" in version.prices else ()
+        left = [meter for meter in METERS if meter != "weighted_seconds" and meter not in version.prices and meter not in weighed]
+        if left:
+            path = f"spec.versions ({version.version}).prices"
+            yield Fault(path, f"has no {', '.join(left)}: such use is recorded with the amount 0 and listed as unpriced")
+
+
+def _coming(book: Book, now: Micros) -> list[PriceVersion]:
+    """Return the versions in force now or later."""
+    current, _ = book.at(now)
+    return [version for version in book.names.values() if version is current or version.since > now]
 
 
 def diff_books(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:

@@ -563,6 +563,32 @@ def test_prices_are_checked_shown_and_compared(billed):
     assert "spec.versions (later).prices.gpu_seconds: has no price for big" in done.err
 
 
+def test_apply_warns_of_kinds_of_nodes_that_a_book_leaves_without_a_price(lahar):
+    """Of those applied with it, too; use without a price is allowed, so the book is taken unless warnings are errors."""
+    node = {"kind": "Node", "metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "big"}}, "status": {}}
+    Path("node.json").write_text(json.dumps(node))
+    Path("prices.yaml").write_text(BOOK.replace('"*": "0.0005"', 'small: "0.0005"').replace("2023", "2999"))
+    told = "prices.yaml: line 1: spec.versions (first).prices.gpu_seconds: has no price for big"
+    assert told in lahar("apply", "prices.yaml", "node.json", "--strict", code=2).err
+    done = lahar("apply", "prices.yaml", "node.json")
+    assert f"warning: {told}" in done.err
+    assert "PriceBook prices: created" in done.out
+    assert lahar("apply", "prices.yaml").err == ""
+
+
+def test_meters_that_a_version_does_not_price_are_told(lahar):
+    """They may be meant, so it is no error; what is charged by weight has a price."""
+    Path("prices.yaml").write_text(BOOK)
+    told = "spec.versions (first).prices: has no memory_byte_seconds: such use is recorded with the amount 0 and listed as unpriced"
+    assert told in lahar("prices", "check", "prices.yaml").err
+    weighed = 'weighted_seconds: {"*": "1"}\n      weights: {gpu_seconds: {"*": "1"}, cpu_seconds: {"*": "1"}}\n'
+    cpu = '        cpu_seconds: {"*": "0.00001"}\n'
+    Path("prices.yaml").write_text(BOOK.replace('gpu_seconds: {"*": "0.0005"}\n', weighed).replace(cpu, ""))
+    assert told in lahar("prices", "check", "prices.yaml").err
+    Path("prices.yaml").write_text(BOOK.replace(cpu, '        memory_byte_seconds: {"*": "1e-15"}\n' + cpu))
+    assert "unpriced" not in lahar("prices", "check", "prices.yaml").err
+
+
 @pytest.mark.parametrize("question", ["check", "diff"])
 @pytest.mark.parametrize("content", [b"kind: [PriceBook\n", b"kind: PriceBook\nspec: {a: .inf}\n", b"kind: \xff\n"])
 def test_a_price_book_that_cannot_be_read_is_bad_input(billed, question, content):
