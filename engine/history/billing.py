@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from msgspec import structs
-
 from engine.billing.absorb import absorb
-from engine.billing.calendar import month_of
-from engine.billing.charges import charges_of, factors_of
 from engine.billing.corrections import difference, part
-from engine.billing.evolve import evolve, run_of
+from engine.billing.evolve import evolve
 from engine.billing.nodes import review_due
 from engine.billing.persist import known_of
 from engine.billing.records import clipped, records_of
 from engine.billing.runs import runs_of
 from engine.billing.stage import STAGE, BillingStage
-from engine.billing.state import Attempt, Known, Run, State
+from engine.billing.state import Attempt, Known, State
 from engine.billing.turn import Turn
 from engine.events import Data, Event, decode
-from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
-from engine.events.decimals import plain, total
+from engine.events.billing import Usage, UsageFailed, UsageRecorded, UsageReviewed
+from engine.events.decimals import total
 from engine.events.inputs import OTHER, NodeDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
+from engine.history.billing_faults import charges_in, faults_of, stretch
 from engine.history.letters import dead_lettered
 from engine.history.phrases import attempt_of
 from engine.history.taken_inputs import TakenInputs
@@ -263,80 +260,7 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
         return
     if event.sequence != known.job.written + 1:
         yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} after {known.job.written}")
-    if isinstance(data, UsageWithdrawn) and data.amount is not None and (amount := _standing(state, known, data)) != data.amount:
-        yield Finding(event.subject, place, f"{event.id} takes back {data.amount}; expected {amount}")
-    if isinstance(data, UsageRecorded):
-        cause = None if data.at_mark else event.causationid
-        told = _told_of(data, Turn(state, known, event.recordedtime, cause))
-        yield from (Finding(event.subject, place, f"{event.id} {what}") for what in told)
-
-
-def _told_of(data: UsageRecorded, turn: Turn) -> Iterator[str]:
-    """Yield what is wrong with a record, by what is known and stands recorded before it."""
-    known, back = turn.known, data.reverses
-    attempt = known.find(data.task, data.index, data.attempt)
-    if attempt is None:
-        yield "is about an attempt that no job event names"
-        return
-    kind, invoice = (data.record, None) if back is None else (back.record, back.period)
-    standing = [
-        run for run in attempt.recorded
-        if run.record == kind and invoice in {None, run.invoice} and run.start < data.end and run.end > data.start
-    ]  # fmt: skip
-    if back is None:
-        run, revision, length = run_of(data), attempt.revision, data.length
-        if standing:
-            yield f"records what is recorded already: {_stretch(standing[0])}"
-        if run.terms >= len(known.job.terms):
-            yield "refers to terms of the job that no event contains"
-            return
-        run = structs.replace(run, month=month_of(run.start, turn.state.book.time_zone).name)
-    elif standing and standing[0].start <= data.start and data.end <= standing[0].end:
-        run = part(standing[0], data.start, data.end)
-        revision, length = data.revision, -run.length
-        if data.revision not in {attempt.revision, attempt.revision + 1} or back.revision != run.revision:
-            yield f"has revision {data.revision}, and takes back one of {back.revision}"
-    else:
-        yield f"takes back what is not recorded on the invoice of {back.period}"
-        return
-    if run.price_version is not None and run.price_version not in turn.state.book.names:
-        yield f"is priced by {run.price_version!r}, which the price book lacks"
-        return
-    expected = turn.recorded(attempt, run, revision, length, back)
-    for name in (field.name for field in fields(UsageRecorded) if expected != data):
-        should, found = getattr(expected, name), getattr(data, name)
-        if should != found and name == "charges":
-            yield f"charges {_sum(found)}; expected {_sum(should)}"
-        elif should != found:
-            yield f"has {name} {found!r}; expected {should!r}"
-
-
-def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
-    """Return what the runs that a withdrawal makes void cost; `None`: not known, or nothing stands there."""
-    attempt = known.find(data.task, data.index, data.attempt)
-    void = [
-        part(run, max(run.start, data.start), min(run.end, data.end))
-        for run in (() if attempt is None else attempt.recorded)
-        if (run.record, run.invoice) == (data.record, data.period) and run.start < data.end and run.end > data.start
-    ]
-    if not void or not all(_is_known(state, known, run) for run in void):
-        return None
-    return plain(total(charge.amount for run in void for charge in _charges(state, known, run, run.length)))
-
-
-def _is_known(state: State, known: Known, run: Run) -> bool:
-    """Tell whether there are the terms and the prices of a run."""
-    return run.terms < len(known.job.terms) and (run.price_version is None or run.price_version in state.book.names)
-
-
-def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:
-    rules = None if run.price_version is None else state.book.names[run.price_version]
-    factors = factors_of(rules, known.job.terms[run.terms], run, state.book.factors)
-    return charges_of(rules, run, length, factors, state.book.charges)
-
-
-def _sum(charges: Iterable[Charge]) -> str:
-    return ", ".join(f"{charge.meter} {charge.quantity} x {charge.price} = {charge.amount}" for charge in charges) or "nothing"
+    yield from (Finding(event.subject, place, f"{event.id} {fault}") for fault in faults_of(event, state, known))
 
 
 def _check_job(state: State, known: Known) -> Iterator[Finding]:
@@ -354,9 +278,9 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
     place = _place(attempt)
     void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
     for run in void:
-        yield Finding(known.job.id, place, f"recorded, but not in the job events: {_stretch(run)}")
+        yield Finding(known.job.id, place, f"recorded, but not in the job events: {stretch(run)}")
     for run in missing:
-        yield Finding(known.job.id, place, f"in the job events, but not recorded: {_stretch(run)}")
+        yield Finding(known.job.id, place, f"in the job events, but not recorded: {stretch(run)}")
 
 
 def _uncharged(known: Known, attempt: Attempt, error: str) -> Finding:
@@ -365,10 +289,6 @@ def _uncharged(known: Known, attempt: Attempt, error: str) -> Finding:
 
 def _place(attempt: Attempt) -> str:
     return f"{attempt.task}[{attempt.index}] attempt {attempt.number}"
-
-
-def _stretch(run: Run) -> str:
-    return f"{run.record} {run.kind} from {format_time(run.start)} to {format_time(run.end)}"
 
 
 def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decimal], str] | None:
@@ -406,4 +326,4 @@ def _cost(state: State, known: Known, attempt: Attempt, begin: Micros, end: Micr
         for run in runs
         if (begin < run.end <= end if run.record == "excess" else run.start < end and run.end > begin)
     ]
-    return Decimal(total(charge.amount for run in within for charge in _charges(state, known, run, run.length)))
+    return Decimal(total(charge.amount for run in within for charge in charges_in(state, known, run)))

@@ -7,15 +7,15 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from bill_story import PRICES, Story
+from bill_story import NOON, PRICES, Story
 from billing_shard import run
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from job_programs import Program, closed_programs, programs
+from job_programs import SECOND, Program, closed_programs, programs
 from standing import written
 
 from engine.events import Event, decode, encode
-from engine.events.billing import UsageRecorded
+from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.history.billing import Finding, check_billing
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record
@@ -36,6 +36,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "period": lambda _: "2031-05",
     "month": lambda value: "2031-05" if value is None else None,
     "charges": lambda value: value[1:] if value else [],
+    "amount": lambda _: None,
 }
 
 
@@ -57,7 +58,7 @@ def with_event(record: Record, event: Event[Any]) -> Record:
     return record._replace(message=encode(event))
 
 
-def other(data: UsageRecorded, name: str) -> UsageRecorded:
+def other(data: Any, name: str) -> Any:
     """Return the data with another value of a field."""
     value = getattr(data, name)
     if name in CHANGES:
@@ -114,7 +115,7 @@ def corrected() -> MemoryLog:
         story.run("j", index, 0)
         story.end("j", index, 100)
     story.close("2026-03", MONTH_LATER)
-    story.late("j", 0, MONTH_LATER + 10, rank="node", ended=1_772_452_800_000_000 + 50_000_000)
+    story.late("j", 0, MONTH_LATER + 10, rank="node", ended=NOON + 50 * SECOND)
     story.wait(MONTH_LATER + 200)
     assert findings(story.log) == []
     return story.log
@@ -146,6 +147,22 @@ def test_usage_of_an_attempt_that_never_was(corrected: MemoryLog) -> None:
     (first, *_) = recorded(corrected)
     (found, *_) = with_more(corrected, first, attempt=99)
     assert "is about an attempt that no job event names" in found.what
+
+
+@pytest.mark.parametrize("name", ["task", "index", "attempt", "uid", "record", "period", "tenant", "job_kind", "amount"])
+def test_a_field_of_a_withdrawal(name: str) -> None:
+    story = Story()
+    story.prices({"prices": PRICES}, at=-10)
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 100)
+    story.late("j", 0, 300, rank="node", ended=NOON + 50 * SECOND)
+    story.wait(600)
+    assert findings(story.log) == []
+    (withdrawal,) = [event for event in written(story.log) if isinstance(event.data, UsageWithdrawn)]
+    assert differs(story.log, withdrawal.id, name)
+    nothing = replace(withdrawal, data=replace(withdrawal.data, amount=None))
+    assert with_more(story.log, nothing), "there is nothing left to take back"
 
 
 @settings(max_examples=60)

@@ -1,0 +1,118 @@
+"""What is wrong with one event of the bill, by what is known and stands recorded before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from msgspec.structs import replace
+
+from engine.billing.calendar import month_of
+from engine.billing.charges import charges_of, factors_of
+from engine.billing.corrections import part
+from engine.billing.evolve import run_of
+from engine.billing.state import Known, Run, State
+from engine.billing.turn import Turn
+from engine.events import Event
+from engine.events.billing import Charge, UsageRecorded, UsageWithdrawn
+from engine.events.decimals import plain, total
+from engine.events.times import format_time
+
+__all__ = ["charges_in", "faults_of", "stretch"]
+
+
+def faults_of(event: Event[Any], state: State, known: Known) -> Iterator[str]:
+    """Yield what is wrong with an event about a job's use.
+
+    Args:
+        event: a record, a reversal or a withdrawal; others have no fault.
+        state: of the shard that wrote it, by what it had taken and written before.
+        known: the job.
+    """
+    data = event.data
+    if isinstance(data, UsageWithdrawn):
+        yield from _of_withdrawal(state, known, data)
+    elif isinstance(data, UsageRecorded):
+        cause = None if data.at_mark else event.causationid
+        yield from _of_record(data, Turn(state, known, event.recordedtime, cause))
+
+
+def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
+    """Yield what is wrong with a record or a reversal: the product's own code makes it again."""
+    known, back = turn.known, data.reverses
+    attempt = known.find(data.task, data.index, data.attempt)
+    if attempt is None:
+        yield "is about an attempt that no job event names"
+        return
+    kind, invoice = (data.record, None) if back is None else (back.record, back.period)
+    standing = [
+        run for run in attempt.recorded
+        if run.record == kind and invoice in {None, run.invoice} and run.start < data.end and run.end > data.start
+    ]  # fmt: skip
+    if back is None:
+        run, revision, length = run_of(data), attempt.revision, data.length
+        if standing:
+            yield f"records what is recorded already: {stretch(standing[0])}"
+        if run.terms >= len(known.job.terms):
+            yield "refers to terms of the job that no event contains"
+            return
+        run = replace(run, month=month_of(run.start, turn.state.book.time_zone).name)
+    elif standing and standing[0].start <= data.start and data.end <= standing[0].end:
+        run = part(standing[0], data.start, data.end)
+        revision, length = data.revision, -run.length
+        if data.revision not in {attempt.revision, attempt.revision + 1} or back.revision != run.revision:
+            yield f"has revision {data.revision}, and takes back one of {back.revision}"
+    else:
+        yield f"takes back what is not recorded on the invoice of {back.period}"
+        return
+    if run.price_version is not None and run.price_version not in turn.state.book.names:
+        yield f"is priced by {run.price_version!r}, which the price book lacks"
+        return
+    expected = turn.recorded(attempt, run, revision, length, back)
+    for name in (field.name for field in fields(UsageRecorded) if expected != data):
+        should, found = getattr(expected, name), getattr(data, name)
+        if should != found and name == "charges":
+            yield f"charges {_sum(found)}; expected {_sum(should)}"
+        elif should != found:
+            yield f"has {name} {found!r}; expected {should!r}"
+
+
+def _of_withdrawal(state: State, known: Known, data: UsageWithdrawn) -> Iterator[str]:
+    """Yield what is wrong with a withdrawal. Earlier builds said neither the tenant nor the amount."""
+    attempt = known.find(data.task, data.index, data.attempt)
+    void = [
+        part(run, max(run.start, data.start), min(run.end, data.end))
+        for run in (() if attempt is None else attempt.recorded)
+        if (run.record, run.invoice) == (data.record, data.period) and run.start < data.end and run.end > data.start
+    ]
+    if attempt is None or not void:
+        yield f"takes back what is not recorded on the invoice of {data.period}"
+        return
+    if data.uid != attempt.uid:
+        yield f"has uid {data.uid!r}; expected {attempt.uid!r}"
+    if any(run.terms >= len(known.job.terms) for run in void):
+        return  # a record before it refers to them, and was named
+    whose = sorted({(known.job.terms[run.terms].tenant, known.job.terms[run.terms].kind) for run in void})
+    if (data.tenant or data.amount is not None) and whose != [(data.tenant, data.job_kind)]:
+        yield f"is of {(data.tenant, data.job_kind)}; expected {', '.join(map(str, whose))}"
+    if all(run.price_version is None or run.price_version in state.book.names for run in void):
+        amount = plain(total(charge.amount for run in void for charge in charges_in(state, known, run)))
+        if data.amount != amount and (data.amount is not None or data.tenant):
+            yield f"takes back {data.amount}; expected {amount}"
+
+
+def charges_in(state: State, known: Known, run: Run) -> list[Charge]:
+    """Return the charges of a run by the prices and terms of a shard's state."""
+    rules = None if run.price_version is None else state.book.names[run.price_version]
+    factors = factors_of(rules, known.job.terms[run.terms], run, state.book.factors)
+    return charges_of(rules, run, run.length, factors, state.book.charges)
+
+
+def _sum(charges: Iterable[Charge]) -> str:
+    return ", ".join(f"{charge.meter} {charge.quantity} x {charge.price} = {charge.amount}" for charge in charges) or "nothing"
+
+
+def stretch(run: Run) -> str:
+    """Return what a run is, and its times."""
+    return f"{run.record} {run.kind} from {format_time(run.start)} to {format_time(run.end)}"
