@@ -12,7 +12,7 @@ from engine.billing.calendar import month_of
 from engine.billing.charges import charges_of, factors_of
 from engine.billing.corrections import part
 from engine.billing.evolve import run_of
-from engine.billing.state import Known, Run, State
+from engine.billing.state import Attempt, Known, Run, State
 from engine.billing.turn import Turn
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, UsageWithdrawn
@@ -45,18 +45,11 @@ def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
     if attempt is None:
         yield "is about an attempt that no job event names"
         return
-    kind, invoice = (data.record, None) if back is None else (back.record, back.period)
-    standing = [
-        run for run in attempt.recorded
-        if run.record == kind and invoice in {None, run.invoice} and run.start < data.end and run.end > data.start
-    ]  # fmt: skip
+    standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
         run, revision, length = run_of(data), attempt.revision, data.length
         if standing:
             yield f"records what is recorded already: {stretch(standing[0])}"
-        if run.terms >= len(known.job.terms):
-            yield "refers to terms of the job that no event contains"
-            return
         run = replace(run, month=month_of(run.start, turn.state.book.time_zone).name)
     elif standing and standing[0].start <= data.start and data.end <= standing[0].end:
         run = part(standing[0], data.start, data.end)
@@ -65,6 +58,9 @@ def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
             yield f"has revision {data.revision}, and takes back one of {back.revision}"
     else:
         yield f"takes back what is not recorded on the invoice of {back.period}"
+        return
+    if run.terms >= len(known.job.terms):
+        yield "refers to terms of the job that no event contains"
         return
     if run.price_version is not None and run.price_version not in turn.state.book.names:
         yield f"is priced by {run.price_version!r}, which the price book lacks"
@@ -81,11 +77,8 @@ def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
 def _of_withdrawal(state: State, known: Known, data: UsageWithdrawn) -> Iterator[str]:
     """Yield what is wrong with a withdrawal. Earlier builds said neither the tenant nor the amount."""
     attempt = known.find(data.task, data.index, data.attempt)
-    void = [
-        part(run, max(run.start, data.start), min(run.end, data.end))
-        for run in (() if attempt is None else attempt.recorded)
-        if (run.record, run.invoice) == (data.record, data.period) and run.start < data.end and run.end > data.start
-    ]
+    found = [] if attempt is None else _standing(attempt, data, data.record, data.period)
+    void = [part(run, max(run.start, data.start), min(run.end, data.end)) for run in found]
     if attempt is None or not void:
         yield f"takes back what is not recorded on the invoice of {data.period}"
         return
@@ -100,6 +93,14 @@ def _of_withdrawal(state: State, known: Known, data: UsageWithdrawn) -> Iterator
         amount = plain(total(charge.amount for run in void for charge in charges_in(state, known, run)))
         if data.amount != amount and (data.amount is not None or data.tenant):
             yield f"takes back {data.amount}; expected {amount}"
+
+
+def _standing(attempt: Attempt, data: UsageRecorded | UsageWithdrawn, record: str, invoice: str | None) -> list[Run]:
+    """Return the recorded runs of a kind within the times of an event; `invoice`: on that month's alone."""
+    return [
+        run for run in attempt.recorded
+        if run.record == record and invoice in {None, run.invoice} and run.start < data.end and run.end > data.start
+    ]  # fmt: skip
 
 
 def charges_in(state: State, known: Known, run: Run) -> list[Charge]:
