@@ -19,7 +19,7 @@ from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
 from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
-from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Compact, Data, Topic, dataclass_of
 from statemachines import vocabulary
 
 __all__ = ["catalogue"]
@@ -164,7 +164,8 @@ def _table(cls: type[Any]) -> str:
     docs, hints = field_docs(cls), get_type_hints(cls, include_extras=True)
     rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
     rows += [
-        f"| `{field.name}` | {_type(hints[field.name])} | {_default(field)} | {_cell(docs[field.name])} |" for field in fields(cls)
+        f"| `{field.name}` | {_type(hints[field.name])} | {_default(field)} | {_cell(docs[field.name])} |"
+        for field in fields(dataclass_of(cls))
     ]
     return "\n".join(rows)
 
@@ -198,14 +199,14 @@ def _type(hint: Any) -> str:  # noqa: ANN401  # any annotation
         return f"pair of {' and '.join(map(_type, arguments))}"
     if origin is dict:
         return "object" if arguments[1] is Any else f"map of {_type(arguments[1])}"
-    if is_dataclass(hint) and isinstance(hint, type):
+    if _is_part(hint):
         name = getattr(hint, "TYPE", hint.__name__)
         return f"[{hint.__name__}](#{_anchor(name)})"
     return {str: "string", int: "integer", bool: "boolean"}[hint]
 
 
 def _parts(classes: Iterable[type[Any]]) -> list[type[Any]]:
-    """Return the dataclasses inside the fields of these, at any depth, that are no events themselves, by name."""
+    """Return the classes inside the fields of these, at any depth, that are no events themselves, by name."""
     found: dict[str, type[Any]] = {}
     waiting = list(classes)
     while waiting:
@@ -218,9 +219,13 @@ def _parts(classes: Iterable[type[Any]]) -> list[type[Any]]:
 
 
 def _classes_in(hint: Any) -> list[type[Any]]:  # noqa: ANN401  # any annotation
-    if isinstance(hint, type) and is_dataclass(hint):
+    if _is_part(hint):
         return [hint]
     return [part for argument in get_args(hint) for part in _classes_in(argument)]
+
+
+def _is_part(hint: Any) -> bool:  # noqa: ANN401  # any annotation
+    return isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Compact))
 
 
 def _values(literal: Any) -> str:  # noqa: ANN401  # a Literal has no type of its own

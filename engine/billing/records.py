@@ -7,10 +7,12 @@ small: a month in one state is one event and 720 slices.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from engine.billing.calendar import next_hour
 from engine.billing.charges import cost, quantity

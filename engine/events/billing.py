@@ -6,12 +6,14 @@ each slice of one record per meter (`engine.billing.records`): so a month in one
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Literal
+from typing import Final, Literal
+
+from msgspec import field
+from msgspec.structs import force_setattr
 
 from engine.events.times import Duration, Micros
 from engine.events.values import Name
-from engine.events.vocabulary import Data, event, part
+from engine.events.vocabulary import Compact, Data, event
 
 __all__ = [
     "Charge",
@@ -39,8 +41,11 @@ Period = Name
 """A calendar month in the price book's time zone, `2026-10`."""
 
 
-@part
-class Charge:
+_NOTHING: Final = "0"
+_USEFUL: Final = "useful"
+
+
+class Charge(Compact, frozen=True):
     """Charge of a run by one meter."""
 
     meter: Literal["gpu_seconds", "cpu_seconds", "memory_byte_seconds", "weighted_seconds"]
@@ -49,14 +54,20 @@ class Charge:
     """Amount per second: 2 devices, 0.5 cores, bytes; a decimal number."""
     price: str | None = None
     """Price of one unit of the meter, after the factors; a decimal number. `None`: no price is known, and nothing is charged."""
-    quantity: str = "0"
+    quantity: str = _NOTHING
     """Quantity of the whole run; below zero in a reversal."""
-    amount: str = "0"
+    amount: str = _NOTHING
     """Quantity times price, exact."""
 
+    def __post_init__(self) -> None:
+        """Put the defaults in the place of equal values (`Compact`)."""
+        if self.quantity == _NOTHING:
+            force_setattr(self, "quantity", _NOTHING)
+        if self.amount == _NOTHING:
+            force_setattr(self, "amount", _NOTHING)
 
-@part
-class Reversed:
+
+class Reversed(Compact, frozen=True):
     """Records of the same stretch on an earlier invoice, which a reversal cancels."""
 
     record: Literal["usage", "excess"]
@@ -67,8 +78,7 @@ class Reversed:
     """Their revision."""
 
 
-@part
-class Usage(Data):
+class Usage(Data, Compact, frozen=True):
     """Names the attempt."""
 
     task: str
@@ -82,7 +92,7 @@ class Usage(Data):
 
 
 @event("lahar.usage.recorded.v1", topic="billing")
-class UsageRecorded(Usage):
+class UsageRecorded(Usage, frozen=True):
     """An attempt used resources from `start` to `end`, with their cost."""
 
     record: RecordKind
@@ -121,7 +131,7 @@ class UsageRecorded(Usage):
     """Price version in force at `start`; `None`: none."""
     factors: dict[str, str] = field(default_factory=dict)
     """Factors of the price in order of multiplication: name → factor."""
-    worth: Worth = "useful"
+    worth: Worth = _USEFUL
     """Worth by the end of the attempt, if that is known."""
     inferred_start: bool = False
     """Its start is the best known time, not one stated by a node."""
@@ -158,9 +168,14 @@ class UsageRecorded(Usage):
     at_mark: bool = False
     """Written by a timer: an hour mark, or the next step of a review."""
 
+    def __post_init__(self) -> None:
+        """Put the default in the place of an equal value (`Compact`)."""
+        if self.worth == _USEFUL:
+            force_setattr(self, "worth", _USEFUL)
+
 
 @event("lahar.usage.withdrawn.v1", topic="billing")
-class UsageWithdrawn(Usage):
+class UsageWithdrawn(Usage, frozen=True):
     """Records of an open period are void from `start` to `end`; their replacement, if any, follows."""
 
     record: Literal["usage", "excess"]
@@ -184,7 +199,7 @@ class UsageWithdrawn(Usage):
 
 
 @event("lahar.usage.failed.v1", topic="billing")
-class UsageFailed(Usage):
+class UsageFailed(Usage, frozen=True):
     """The use of an attempt could not be charged; its records stay, and the next event of the job tries again."""
 
     error: str
@@ -194,7 +209,7 @@ class UsageFailed(Usage):
 
 
 @event("lahar.usage.reviewed.v1", topic="billing", stability="operational")
-class UsageReviewed(Data):
+class UsageReviewed(Data, Compact, frozen=True):
     """Attempts of a job were reviewed after a change of an hour, a price, or a fact about their nodes or job."""
 
     next: int

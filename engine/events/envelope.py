@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
+from msgspec.json import Encoder
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator, from_json, to_json
+from pydantic_core import PydanticSerializationError, SchemaValidator, from_json, to_json
 
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError, is_interrupt
 from engine.events.fast_decoder import REFUSED, fast_decoder
 from engine.events.times import format_time, parse_time
-from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Compact, Data, adapter, fields_adapter
 
 __all__ = ["SMALL", "Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
 
@@ -121,13 +122,15 @@ def raw_message(key: str, content: bytes, recordedtime: int, *, fault: str = "",
     return Message(key, "", fault, "", key, recordedtime, recordedtime, 0, key, "", cluster, content)
 
 
+_ENCODER: Final = Encoder()
 # Straight to pydantic's core: the adapter's own methods cost as much again on events of this size.
-_SERIALIZERS: Final[dict[type[Data], SchemaSerializer]] = {}
+_WRITERS: Final[dict[type[Data], Callable[[Data], bytes]]] = {}
 _READERS: Final[dict[type[Data], Callable[[bytes], Data]]] = {}
 
 
-def _serializer(cls: type[Data]) -> SchemaSerializer:
-    found = _SERIALIZERS[cls] = adapter(cls).serializer
+def _writer(cls: type[Data]) -> Callable[[Data], bytes]:
+    by_pydantic = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
+    found = _WRITERS[cls] = _ENCODER.encode if issubclass(cls, Compact) else by_pydantic
     return found
 
 
@@ -151,9 +154,9 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
     """Return the event as logs store it. The key is the correlation id (the job) unless given."""
     data = event.data
     cls = type(data)
-    serializer = _SERIALIZERS.get(cls) or _serializer(cls)
+    write = _WRITERS.get(cls) or _writer(cls)
     try:
-        content = serializer.to_json(data, exclude_defaults=True)
+        content = write(data)
     except PydanticSerializationError as error:
         if is_interrupt(error):
             raise KeyboardInterrupt from error

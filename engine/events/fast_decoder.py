@@ -33,10 +33,12 @@ class _UnknownTypeError(Exception):
 
 
 def fast_decoder(cls: type[C]) -> Callable[[bytes], C] | None:
-    """Return a function that reads an object of a dataclass from JSON.
+    """Return a function that reads an object of a struct or a dataclass from JSON.
 
     `None`: the class has fields other than strings, numbers, booleans, choices, parts, and lists and maps of these.
     """
+    if issubclass(cls, Struct):
+        return Decoder(cls).decode
     try:
         struct, make = _struct(cls)
     except _UnknownTypeError:
@@ -99,6 +101,8 @@ def _converted(hint: Any) -> Any:  # noqa: ANN401 - any annotation
 
 
 def _constraints(item: object) -> Iterator[object]:
+    if isinstance(item, Meta):
+        return  # FieldInfo says the same
     if isinstance(item, FieldInfo):
         for inner in item.metadata:
             yield from _constraints(inner)

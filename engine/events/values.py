@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Annotated, Any, Final
 
+from msgspec import Meta
 from pydantic import AfterValidator, Field
 
 from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, TEXT_CHARACTERS
@@ -32,7 +33,7 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
 JsonObject = Annotated[dict[str, Any], AfterValidator(_bounded)]
 """A JSON object with finite numbers, at most `DEEPEST` levels deep."""
 
-Name = Annotated[str, Field(max_length=NAME_CHARACTERS)]
+Name = Annotated[str, Field(max_length=NAME_CHARACTERS), Meta(max_length=NAME_CHARACTERS)]
 """A name, an id, a key, a reason in one word."""
 
 Text = Annotated[str, Field(max_length=TEXT_CHARACTERS)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import Any
 
 from msgspec.structs import replace
@@ -66,7 +65,7 @@ def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
         yield f"is priced by {run.price_version!r}, which the price book lacks"
         return
     expected = turn.recorded(attempt, run, revision, length, back)
-    for name in (field.name for field in fields(UsageRecorded) if expected != data):
+    for name in UsageRecorded.__struct_fields__ if expected != data else ():
         should, found = getattr(expected, name), getattr(data, name)
         if should != found and name == "charges":
             yield f"charges {_sum(found)}; expected {_sum(should)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from billing_shard import run
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from job_programs import SECOND, Program, closed_programs, programs
+from msgspec.structs import replace as with_fields
 from standing import written
 
 from engine.events import Event, decode, encode
@@ -62,7 +63,7 @@ def other(data: Any, name: str) -> Any:
     """Return the data with another value of a field."""
     value = getattr(data, name)
     if name in CHANGES:
-        return replace(data, **{name: CHANGES[name](value)})
+        return with_fields(data, **{name: CHANGES[name](value)})
     match value:
         case bool():
             changed: Any = not value
@@ -72,7 +73,7 @@ def other(data: Any, name: str) -> Any:
             changed = value | {"x": "1"}
         case _:
             changed = f"{value or ''}x"
-    return replace(data, **{name: changed})
+    return with_fields(data, **{name: changed})
 
 
 def findings(log: Any) -> list[Finding]:
@@ -96,7 +97,7 @@ def with_more(log: MemoryLog, event: Event[Any], **change: Any) -> list[Finding]
     def add(records: list[Record]) -> Iterator[Record]:
         yield from records
         sequence = 1 + max(decode(record.message).sequence for record in records if record.message.subject == event.subject)
-        yield with_event(records[-1], replace(event, id="again", sequence=sequence, data=replace(event.data, **change)))
+        yield with_event(records[-1], replace(event, id="again", sequence=sequence, data=with_fields(event.data, **change)))
 
     return findings(Altered(log, add))
 
@@ -121,7 +122,7 @@ def corrected() -> MemoryLog:
     return story.log
 
 
-NAMES = [field.name for field in fields(UsageRecorded)]
+NAMES = UsageRecorded.__struct_fields__
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - UNKNOWN_BY_THEN - {"reverses", "worth"}))  # worth: as its month is closed
@@ -161,7 +162,7 @@ def test_a_field_of_a_withdrawal(name: str) -> None:
     assert findings(story.log) == []
     (withdrawal,) = [event for event in written(story.log) if isinstance(event.data, UsageWithdrawn)]
     assert differs(story.log, withdrawal.id, name)
-    nothing = replace(withdrawal, data=replace(withdrawal.data, amount=None))
+    nothing = replace(withdrawal, data=with_fields(withdrawal.data, amount=None))
     assert with_more(story.log, nothing), "there is nothing left to take back"
 
 

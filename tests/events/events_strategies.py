@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.events import TYPES, Event
 from engine.events.times import EARLIEST, LATEST
 from engine.events.values import JsonObject
-from engine.events.vocabulary import Data
+from engine.events.vocabulary import Data, dataclass_of
 
 TEXT = st.text(max_size=12)
 NAMES = st.text(min_size=1, max_size=12)
@@ -53,10 +53,15 @@ def _numbers(field: Any) -> st.SearchStrategy[int]:
     return st.integers(bounds.get("ge", EARLIEST), bounds.get("le", LATEST))
 
 
+def names_of(cls: type[Any]) -> list[str]:
+    """Names of the fields of a dataclass or a struct."""
+    return [field.name for field in fields(dataclass_of(cls))]
+
+
 def instances(cls: type[Any]) -> st.SearchStrategy[Any]:
-    """Instances of a dataclass."""
+    """Instances of a dataclass or a struct."""
     hints = get_type_hints(cls, include_extras=True)
-    return st.builds(cls, **{field.name: of_type(hints[field.name]) for field in fields(cls)})
+    return st.builds(cls, **{name: of_type(hints[name]) for name in names_of(cls)})
 
 
 def events(*names: str) -> st.SearchStrategy[Event[Data]]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from events_strategies import JSON, JSON_OBJECTS, MOMENTS, TEXT, events
+from events_strategies import JSON, JSON_OBJECTS, MOMENTS, TEXT, events, names_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -111,7 +111,7 @@ def test_data_are_read_as_pydantic_reads_the_class_itself(name: str) -> None:
 
     @FEW
     @given(
-        event=events(name), changes=st.dictionaries(st.sampled_from([*cls.__slots__, "unknown"]), JSON, max_size=2), gone=st.data()
+        event=events(name), changes=st.dictionaries(st.sampled_from([*names_of(cls), "unknown"]), JSON, max_size=2), gone=st.data()
     )
     def check(event, changes, gone):
         message = encode(event)
