@@ -106,7 +106,8 @@ class Output(NamedTuple):
             shard: number of the shard that writes it.
             partitions: of its topic.
         """
-        return Partition(self.topic, shard % partitions if self.number is None else self.number)
+        number = shard % partitions if self.number is None else self.number
+        return tuple.__new__(Partition, (self.topic, number))  # as `new_message`
 
 
 class Position(NamedTuple):

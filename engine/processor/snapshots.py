@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
+from msgspec import Struct
 from pydantic import Field, TypeAdapter, ValidationError
 
 from engine.events import Topic
@@ -172,8 +173,7 @@ def _hex(hashes: Iterable[int]) -> str:
     return f"{sum(hashes) % _MODULUS:032x}"
 
 
-@dataclass(slots=True)
-class _Dirty:
+class _Dirty(Struct):
     """A subject changed since it was written."""
 
     since: Position
