@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from engine.billing.calendar import month_of
 from engine.events import Event
 from engine.events.billing import Charge, SegmentKind
 from engine.events.inputs import ObjectApplied
@@ -40,10 +41,10 @@ class Book:
     """Version in force from the cut of the same index on; `None`: none."""
     unbilled: frozenset[SegmentKind] = frozenset({"queued", "reserved", "bound"})
     """Kinds that no version charges."""
-    charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
-    """See `charges_of`."""
-    factors: dict[object, dict[str, str]] = field(default_factory=dict, compare=False)
-    """See `factors_of`."""
+    charges: dict[object, tuple[dict[str, str], list[Charge]]] = field(default_factory=dict, compare=False)
+    """See `charged`."""
+    _asked: tuple[Micros, Micros, tuple[str | None, str] | None] = field(default=(0, -1, None), init=False, compare=False)
+    """Last question to `in_force`, and its answer: an hour mark asks the same of all attempts."""
 
     @classmethod
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
@@ -65,6 +66,15 @@ class Book:
         place = bisect_right(self.cuts, moment)
         version = self.versions[place - 1] if place else None
         return version, self.cuts[place] if place < len(self.cuts) else None
+
+    def in_force(self, begin: Micros, until: Micros) -> tuple[str | None, str] | None:
+        """Return the names of the price version and the month that hold from one moment to another; `None`: they change between."""
+        if self._asked[0] != begin or self._asked[1] != until:
+            version, cut = self.at(begin)
+            month = month_of(begin, self.time_zone)
+            lasts = until <= month.end and (cut is None or until <= cut)
+            self._asked = begin, until, (None if version is None else version.version, month.name) if lasts else None
+        return self._asked[2]
 
 
 def bills(version: PriceVersion, kind: SegmentKind) -> bool:

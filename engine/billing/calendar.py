@@ -38,6 +38,7 @@ def next_hour(moment: Micros) -> Micros:
     return moment - moment % HOUR + HOUR
 
 
+@lru_cache(64)
 def next_mark(moment: Micros, zone: str) -> Micros:
     """Return when open attempts are recorded next after a moment: at an hour mark, or at the end of a month in a time zone.
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Final
 
+from engine.billing.book import Book
 from engine.billing.state import Run, Size, Terms
 from engine.events.billing import Charge
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
 
-__all__ = ["FREE", "charges_of", "cost", "factors_of", "quantity"]
+__all__ = ["FREE", "charged", "cost", "quantity"]
 
 _ZERO: Final = Decimal(0)
 _KNOWN: Final = 10_000
@@ -29,22 +30,31 @@ def cost(price: str | None, used: Decimal) -> Decimal:
     return _ZERO if price is None else EXACT.multiply(Decimal(price), used)
 
 
-def factors_of(rules: PriceVersion | None, terms: Terms, run: Run, known: dict[object, dict[str, str]]) -> dict[str, str]:
-    """Return the factors of a run's prices by name, in the order of the price book.
+def charged(book: Book, terms: Terms, run: Run, length: int) -> tuple[dict[str, str], list[Charge]]:
+    """Return the factors of a run's prices by name, in the order of the price book, and the charges for a length of its time.
+
+    Both are kept for later calls: many attempts of one shape are charged for the same hour.
 
     Args:
-        rules: the price version; `None`: unpriced.
+        book: prices it; it has the run's price version.
         terms: of the run's job.
         run: the run.
-        known: cache of one price book's results.
+        length: the time (microseconds).
+
+    Raises:
+        LookupError: the book lacks the version.
     """
-    key = (run.price_version, run.free, terms.queue, terms.tenant, terms.priority_class, terms.preemptible)
+    version, known = run.price_version, book.charges
+    who = terms.queue, terms.tenant, terms.priority_class, terms.preemptible
+    key = version, run.free, who, run.size, run.node_type, run.gpu_model, length
     found = known.get(key)
     if found is None:
         if len(known) >= _KNOWN:
             known.clear()
-        found = {} if rules is None else {one.name: plain(one.factor) for one in rules.multipliers if _fits(one, terms)}
-        known[key] = found = found | {FREE: "0"} if run.free else found
+        rules = None if version is None else book.names[version]
+        factors = {} if rules is None else {one.name: plain(one.factor) for one in rules.multipliers if _fits(one, terms)}
+        factors |= {FREE: "0"} if run.free else {}
+        found = known[key] = factors, [_charge(rules, run, length, factors, meter, size) for meter, size in _sizes(rules, run)]
     return found
 
 
@@ -55,27 +65,6 @@ def _fits(multiplier: Multiplier, terms: Terms) -> bool:
         and multiplier.priority_class in (None, terms.priority_class)
         and multiplier.preemptible in (None, terms.preemptible)
     )
-
-
-def charges_of(
-    rules: PriceVersion | None, run: Run, length: int, factors: Mapping[str, str], known: dict[object, list[Charge]]
-) -> list[Charge]:
-    """Return the charges for a length of time of a run (microseconds).
-
-    Args:
-        rules: the price version; `None`: unpriced.
-        run: the run.
-        length: the time.
-        factors: of the price.
-        known: cache of one price book's results; many attempts of one shape are charged for the same hour.
-    """
-    key = (run.price_version, run.size, run.node_type, run.gpu_model, length, *factors.items())
-    found = known.get(key)
-    if found is None:
-        if len(known) >= _KNOWN:
-            known.clear()
-        found = known[key] = [_charge(rules, run, length, factors, meter, size) for meter, size in _sizes(rules, run)]
-    return found
 
 
 def _charge(rules: PriceVersion | None, run: Run, length: int, factors: Mapping[str, str], meter: Meter, size: Decimal) -> Charge:

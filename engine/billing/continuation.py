@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from engine.billing.calendar import month_of
 from engine.billing.runs import LONGEST, kind_of_node
 from engine.billing.state import Attempt, Known, Node, Run, State
 from engine.events.times import Micros
@@ -33,6 +32,7 @@ def continued(state: State, known: Known, attempt: Attempt, node: Node | None, u
     last = attempt.recorded[-1] if attempt.recorded else None
     if (
         last is None
+        or until <= attempt.marked
         or last.kind != "running"
         or last.end != attempt.marked
         or attempt.end is not None
@@ -42,25 +42,13 @@ def continued(state: State, known: Known, attempt: Attempt, node: Node | None, u
         or state.awaits_sweep(known.job)
         or (node is not None and node.review is not None)
         or until - attempt.created.time > LONGEST
-        or not _is_in_force(state, last, until)
+        or state.book.in_force(last.end, until) != (last.price_version, last.month)
         or _begun(known, attempt, last) != last.begun
         or attempt.node != last.node
         or kind_of_node(attempt, () if node is None else node.facts) != (last.node_type, last.gpu_model)
     ):
         return None
     return replace(last, start=last.end, end=until, length=until - last.end, inferred_start=False)
-
-
-def _is_in_force(state: State, last: Run, until: Micros) -> bool:
-    """Tell whether the price version and the month of a run last up to a moment."""
-    version, cut = state.book.at(last.end)
-    month = month_of(last.end, state.book.time_zone)
-    return (
-        (None if version is None else version.version) == last.price_version
-        and (cut is None or until <= cut)
-        and month.name == last.month
-        and until <= month.end
-    )
 
 
 def _begun(known: Known, attempt: Attempt, last: Run) -> str | None:

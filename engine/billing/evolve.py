@@ -11,7 +11,7 @@ from engine.billing.charges import FREE
 from engine.billing.corrections import voided
 from engine.billing.forgetting import forget, settle
 from engine.billing.nodes import note_reviewed, note_use
-from engine.billing.persist import SWEPT, head_record, known_of, touch
+from engine.billing.persist import SWEPT, head_record, known_of, touch, touch_page
 from engine.billing.state import Attempt, Job, Known, Run, Size, State
 from engine.billing.timers import advance, begin_review, schedule, schedule_waiting
 from engine.events import Data, Event
@@ -39,7 +39,7 @@ def evolve(state: State, event: Event[Data]) -> None:
         return
     if known is None or (attempt := known.find(data.task, data.index, data.attempt)) is None:
         return
-    touch(state, known.job.id, attempt)
+    touch_page(state, known.job.id, attempt)
     if isinstance(data, UsageFailed):
         attempt.fault = data.error
         return

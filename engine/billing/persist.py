@@ -31,6 +31,7 @@ __all__ = [
     "records",
     "subject_of",
     "touch",
+    "touch_page",
     "use_of",
 ]
 
@@ -119,6 +120,12 @@ def touch(state: State, job: str, attempt: Attempt) -> None:
     state.touched[page_record(job, attempt.ordinal)] = None
 
 
+def touch_page(state: State, job: str, attempt: Attempt) -> None:
+    """Note that an attempt has changed whose job's own record is noted already."""
+    if attempt.ordinal >= _FIRST:
+        touch(state, job, attempt)
+
+
 def subject_of(record: str) -> str:
     """Return the subject of a record: that of a page is its job."""
     return head_record(record.split("/", 2)[2]) if record.startswith(_PAGE) else record
@@ -184,10 +191,13 @@ def _pack(state: State, known: Known) -> None:
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    # Copies of exact size, as in `Packed.of`.
-    pages = [bytes(memoryview(_write(known.attempts[at : at + PAGE]))) for at in range(_FIRST, len(known.attempts), PAGE)]
-    state.idle[job.id] = _packed(known, tuple(pages))
+    state.idle[job.id] = _packed(known, _pages(known.attempts) if len(known.attempts) > _FIRST else ())
     del state.jobs[job.id]
+
+
+def _pages(attempts: list[Attempt]) -> tuple[bytes, ...]:
+    # Copies of exact size, as in `Packed.of`.
+    return tuple(bytes(memoryview(_write(attempts[at : at + PAGE]))) for at in range(_FIRST, len(attempts), PAGE))
 
 
 def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:

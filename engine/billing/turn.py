@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from engine.billing.calendar import following
 from engine.billing.causes import news
-from engine.billing.charges import charges_of, factors_of
+from engine.billing.charges import charged
 from engine.billing.continuation import continued
 from engine.billing.corrections import difference
 from engine.billing.runs import runs_of
-from engine.billing.state import Attempt, Known, Run, State
+from engine.billing.state import Attempt, Known, Node, Run, State
 from engine.events import Data, Event
 from engine.events.billing import Reversed, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
@@ -43,6 +43,9 @@ class Turn:
             attempt: one of the job's.
             until: end of the records of an open attempt; `None`: as before.
         """
+        if until is not None and (event := self._continuation(attempt, until)) is not None:
+            yield event
+            return
         try:
             void, made = self._made(attempt, attempt.marked if until is None else until)
         except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
@@ -55,11 +58,22 @@ class Turn:
             told = news(self.state, self.known, attempt, run, void) if corrects else ""
             yield self.event(data, run.end, told or run.begun)
 
+    def _continuation(self, attempt: Attempt, until: Micros) -> Event[Any] | None:
+        """Return the record of an attempt that goes on with its last run; `None`: that takes a closer look."""
+        try:
+            run = continued(self.state, self.known, attempt, self._node(attempt), until)
+            return (
+                None if run is None else self.event(self.recorded(attempt, run, attempt.revision, run.length), run.end, run.begun)
+            )
+        except Exception:  # noqa: BLE001 - the closer look says what is wrong
+            return None
+
+    def _node(self, attempt: Attempt) -> Node | None:
+        return None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
+
     def _made(self, attempt: Attempt, until: Micros) -> tuple[list[Run], list[tuple[Run, UsageRecorded | UsageWithdrawn]]]:
         """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
-        node = None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
-        if until > attempt.marked and (run := continued(self.state, self.known, attempt, node, until)) is not None:
-            return [], [(run, self.recorded(attempt, run, attempt.revision, run.length))]
+        node = self._node(attempt)
         wanted = runs_of(self.known.job, attempt, () if node is None else node.facts, self.state.book, until)
         if not wanted and not attempt.recorded:
             return [], []
@@ -76,9 +90,7 @@ class Turn:
         terms, book = self.known.job.terms[run.terms], self.state.book
         amount = None
         if run.price_version is None or run.price_version in book.names:
-            rules = None if run.price_version is None else book.names[run.price_version]
-            charges = charges_of(rules, run, run.length, factors_of(rules, terms, run, book.factors), book.charges)
-            amount = plain(total(charge.amount for charge in charges))
+            amount = plain(total(charge.amount for charge in charged(book, terms, run, run.length)[1]))
         return UsageWithdrawn(
             *self._key(attempt),
             run.record,
@@ -105,8 +117,7 @@ class Turn:
         terms, book, period = self.known.job.terms[run.terms], self.state.book, run.month
         while period in self.state.periods:
             period = following(period)
-        rules = None if run.price_version is None else book.names[run.price_version]
-        factors = factors_of(rules, terms, run, book.factors)
+        factors, charges = charged(book, terms, run, length)
         return UsageRecorded(  # positional: keyword arguments take five times as long
             *self._key(attempt),
             run.record if reverses is None else "reversal",
@@ -123,7 +134,7 @@ class Turn:
             run.size.cpu_milli,
             run.size.memory_bytes,
             run.size.gpu,
-            charges_of(rules, run, length, factors, book.charges),
+            charges,
             None if book.book is None else book.book.currency,
             run.price_version,
             factors,

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.billing.calendar import month_of
-from engine.billing.charges import charges_of, factors_of
+from engine.billing.charges import charged
 from engine.billing.corrections import part
 from engine.billing.evolve import run_of
 from engine.billing.state import Attempt, Known, Run, State
@@ -104,9 +104,7 @@ def _standing(attempt: Attempt, data: UsageRecorded | UsageWithdrawn, record: st
 
 def charges_in(state: State, known: Known, run: Run) -> list[Charge]:
     """Return the charges of a run by the prices and terms of a shard's state."""
-    rules = None if run.price_version is None else state.book.names[run.price_version]
-    factors = factors_of(rules, known.job.terms[run.terms], run, state.book.factors)
-    return charges_of(rules, run, run.length, factors, state.book.charges)
+    return charged(state.book, known.job.terms[run.terms], run, run.length)[1]
 
 
 def _sum(charges: Iterable[Charge]) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from test_planted_billing_bugs import fails, sample
 
 from engine.billing import continuation, turn
+from engine.billing.book import Book
 from engine.billing.corrections import difference
 from engine.billing.runs import runs_of
 
@@ -53,14 +54,15 @@ def test_many_attempts_go_on():
     assert min(found.values()) > 50
 
 
+IN_FORCE = Book.in_force
 PLANTED = {
-    "price versions and months last for ever": ("_is_in_force", lambda *_: True),
-    "resizes and revisions of jobs are passed over": ("_begun", lambda _known, _attempt, last: last.begun),
+    "price versions and months last for ever": (Book, "in_force", lambda book, begin, _until: IN_FORCE(book, begin, begin)),
+    "resizes and revisions of jobs are passed over": (continuation, "_begun", lambda _known, _attempt, last: last.begun),
 }
 
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug, monkeypatch):
-    name, wrong = PLANTED[bug]
-    monkeypatch.setattr(continuation, name, wrong)
+    where, name, wrong = PLANTED[bug]
+    monkeypatch.setattr(where, name, wrong)
     assert any(fails(must_go_on_as_computed, program) for program in sample())

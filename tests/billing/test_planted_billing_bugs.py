@@ -121,7 +121,7 @@ MONEY = {
     "increments and minimum are passed over": (runs, "_closed", lambda found, *_: found),
     "everything is charged": (runs, "is_billable", lambda *_, **__: True),
     "only running time is charged": (runs, "is_billable", lambda kind, *_, **__: kind == "running"),
-    "multipliers are passed over": (turn, "factors_of", lambda *_: []),
+    "multipliers are passed over": (charges, "_fits", lambda *_: False),
     "what was recorded is never corrected": (corrections, "_kept", lambda run, *_: run.end),
     "nothing is corrected of what begins rightly": (corrections, "_kept", kept_if_begun),
     "worth is of the first end": (runs, "worth_of", lambda _end: "useful"),
