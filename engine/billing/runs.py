@@ -39,6 +39,10 @@ WAITING: Final = frozenset({"queued", "reserved"})
 _STOPPED: Final = "StoppedByUser"
 """Reason of attempts of a job that its user ended or suspended: nothing is done again for them."""
 
+_REJECTED: Final = "RejectedByNode"
+"""Reason of attempts whose node started no container of them: free of charge (kubernetes.md 1.4, row 9)."""
+_ON_NODE: Final[frozenset[SegmentKind]] = frozenset({"bound", "running", "terminating"})
+
 T = TypeVar("T")
 
 Timeline = Sequence[tuple[Micros, str, T]]
@@ -148,10 +152,11 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
         raise ValueError(f"it began at {format_time(begin)} and {told}; more than ten years are not charged")
     node_type, gpu_model = kind_of_node(attempt, nodes)
     worth, ran = worth_of(attempt.end), attempt.running is not None
+    unbilled = book.unbilled if ran or attempt.end is None or attempt.end.reason != _REJECTED else _ON_NODE | book.unbilled
     zone, sizes, terms = book.time_zone, attempt.sizes, job.since
     found: list[Run] = []
     for kind, start, end, begun, ended, inferred_start, inferred_end in segments(attempt, job.reservations, until):
-        if kind in book.unbilled:
+        if kind in unbilled:
             continue
         at = start
         while at < end:

@@ -140,9 +140,13 @@ def expected(program: Program, now: int) -> dict[Line, tuple[Fraction, Fraction]
     return found
 
 
+WAITING = {"queued", "reserved"}
+
+
 def _of_attempt(program: Program, job: JobFacts, facts: AttemptFacts, now: int) -> Iterator[tuple[Line, Fraction, Fraction]]:
     node = _node_of(program, facts)
-    billable = [slice_ for slice_ in slices(program, job, facts, now) if slice_.billable]
+    rejected = facts.reason == "RejectedByNode" and facts.running is None
+    billable = [one for one in slices(program, job, facts, now) if one.billable and (not rejected or one.kind in WAITING)]
     kept = [slice_ for slice_ in billable if slice_.kind == "reserved"]
     for slice_ in kept:
         yield from _lines(facts.uid, "usage", slice_, slice_.start, slice_.end - slice_.start, node, free=False)

@@ -104,7 +104,7 @@ RULES: Final[tuple[dict[str, Any], ...]] = (
         "multipliers": [{"priority_class": "high", "factor": "2"}, {"preemptible": True, "factor": "0.5"}],
     },
 )
-REASONS: Final = ("PreemptedByScheduler", "AppFailed", "KilledByAction", "NodeLost", "PreemptedByNotice")
+REASONS: Final = ("PreemptedByScheduler", "AppFailed", "KilledByAction", "NodeLost", "PreemptedByNotice", "RejectedByNode")
 RANKS: Final = ("node", "scheduler", "watcher", "inferred")
 TYPES: Final = (("large", "A100"), ("small", None), ("large", "H100"), (None, None))
 

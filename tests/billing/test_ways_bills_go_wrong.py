@@ -17,7 +17,7 @@ import engine.billing.turn
 from engine.billing.runs import worth_of
 from engine.billing.state import End
 from engine.events import Event, encode
-from engine.events.attempts import AttemptChanged
+from engine.events.attempts import AttemptBound, AttemptChanged
 from engine.events.billing import UsageFailed
 from engine.events.jobs import JobPhaseChanged
 from engine.events.times import parse_time
@@ -225,6 +225,15 @@ def test_law_8_a_pod_that_never_got_a_node_costs_nothing():
     story.wait(50 * HOUR)
     story.end("j", 0, 50 * HOUR, phase="Failed", reason="NeverStarted")
     assert story.records() == []
+
+
+def test_a_pod_that_its_node_rejects_costs_nothing():
+    story = Story()
+    story.prices({"prices": PRICES, "billable_from": "bound", "minimum_seconds": "60"})
+    story.start("j", 0, 0)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 10)
+    story.end("j", 0, 20, phase="Failed", reason="RejectedByNode")
+    assert (story.records(), story.amount()) == ([], 0)
 
 
 def test_law_9_an_end_before_the_start_is_no_time_at_all():
