@@ -219,3 +219,9 @@ def test_what_is_no_job_that_is_read(kind: str) -> None:
 def test_a_job_of_another_api_is_none_that_is_read() -> None:
     assert job("Job", {}, api_version="sagemaker.services.k8s.aws/v1alpha1")["supported"] is False
     assert inspect_job(Document(1, "", {"kind": "Job"}))["supported"] is True
+
+
+def test_a_pod_whose_resize_is_refused_requests_what_it_has() -> None:
+    refused = condition("PodResizePending", reason="Infeasible")
+    content = pod("Running", running(resources={"requests": {"cpu": "250m", "memory": "1Gi"}}), conditions=(refused,))
+    assert row(content)["requests"] == {"cpu_milli": 250, "memory_bytes": 2**30, "gpu": 0}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.requests import effective_requests, observed_requests
 from statemachines.spec import Requests
 
 
@@ -79,3 +79,97 @@ def test_a_bad_or_negative_quantity_counts_as_nothing() -> None:
 def test_the_request_covers_the_containers_and_each_init_container(main: list[int], init: list[int]) -> None:
     spec = {"containers": [container(f"{cpu}m") for cpu in main], "initContainers": [container(f"{cpu}m") for cpu in init]}
     assert effective_requests(spec).cpu_milli == max([sum(main), *init])
+
+
+# --- resized in place -----------------------------------------------------------------------------------------------------------
+
+
+def reported(name: str = "c", cpu: Any = None, memory: Any = None, *, gpu: Any = None, **fields: Any) -> dict[str, Any]:
+    """Return what a node reports of a container."""
+    return container(cpu, memory, gpu=gpu, name=name, **fields)
+
+
+def pending(reason: str, status: str = "True") -> dict[str, Any]:
+    return {"conditions": [{"type": "PodResizePending", "status": status, "reason": reason}]}
+
+
+RESIZED = {"containers": [container("4", "1Gi", gpu="1", name="c")]}
+HELD = {"containerStatuses": [reported("c", "2", "2Gi", gpu="1")]}
+
+
+@pytest.mark.parametrize("status", [HELD, HELD | pending("Deferred"), HELD | pending("Infeasible", "False")])
+def test_a_container_that_is_resized_counts_with_the_larger_of_what_it_wants_and_what_it_has(status: dict[str, Any]) -> None:
+    assert effective_requests(RESIZED, status) == Requests(4000, 2 * 2**30, 1)
+
+
+@pytest.mark.parametrize("refused", [pending("Infeasible"), {"resize": "Infeasible"}])
+def test_a_resize_that_the_node_refuses_does_not_count(refused: dict[str, Any]) -> None:
+    assert effective_requests(RESIZED, HELD | refused) == Requests(2000, 2 * 2**30, 1)
+
+
+def test_what_a_node_has_allocated_counts_before_the_container_runs_with_it() -> None:
+    status = {"containerStatuses": [reported("c", "2", "1Gi", allocatedResources={"cpu": "3", "memory": "1Gi"})]}
+    small = {"containers": [container("1", "1Gi", name="c")]}
+    assert effective_requests(small, status) == Requests(3000, 2**30)
+    assert effective_requests(RESIZED, status | pending("Infeasible")) == Requests(3000, 2**30, 1)
+
+
+def test_devices_that_a_node_does_not_report_are_those_asked_for() -> None:
+    """Devices cannot be resized, and some kubelets report nothing but cpu and memory."""
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4", "nvidia.com/gpu": "2", "example.com/nic": "1"}}}]}
+    status = {"containerStatuses": [reported("c", "2")]} | pending("Infeasible")
+    assert observed_requests(spec, status) == (Requests(2000, 0, 2), {"example.com/nic": 1000})
+
+
+def test_a_sidecar_is_resized_too_and_another_init_container_is_not() -> None:
+    spec = {
+        "containers": [container("1", name="c")],
+        "initContainers": [container("1", name="sidecar", restartPolicy="Always"), container("1", name="init")],
+    }
+    status = {"initContainerStatuses": [reported("sidecar", "5"), reported("init", "9")]}
+    assert effective_requests(spec, status).cpu_milli == 6000
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"containerStatuses": {}},
+        {"containerStatuses": [{"name": "c"}, 7, {"name": [], "resources": {}}, {"resources": {"requests": {"cpu": "9"}}}]},
+        {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "9"}}], **pending("Infeasible")},
+        {"containerStatuses": [{"name": "other", "resources": {"requests": {"cpu": "9"}}}]},
+        {"containerStatuses": [{"name": "c", "resources": {"requests": [], "limits": {"cpu": "9"}}, "allocatedResources": 1}]},
+    ],
+)
+def test_a_container_whose_node_reports_no_resources_counts_as_specified(status: dict[str, Any]) -> None:
+    assert effective_requests(RESIZED, status) == effective_requests(RESIZED)
+
+
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 9), max_size=3)
+running_containers = st.lists(st.tuples(amounts, st.none() | amounts, st.none() | amounts, st.booleans()), max_size=5)
+
+
+@given(running_containers, st.booleans(), amounts)
+def test_a_pod_counts_with_the_sum_of_what_its_containers_hold(
+    drawn: list[tuple[dict[str, int], dict[str, int] | None, dict[str, int] | None, bool]],
+    refused: bool,
+    overhead: dict[str, int],
+) -> None:
+    """Restated per resource, as kube-scheduler does it."""
+    spec: dict[str, Any] = {"containers": [], "initContainers": [], "overhead": overhead}
+    status: dict[str, Any] = {"containerStatuses": [], "initContainerStatuses": []} | (pending("Infeasible") if refused else {})
+    expected = dict(overhead)
+    for number, (asked, has, allocated, is_sidecar) in enumerate(drawn):
+        one: dict[str, Any] = {"name": str(number), "resources": {"requests": asked}}
+        told: dict[str, Any] = {"name": str(number)} | ({} if has is None else {"resources": {"requests": has}})
+        one |= {"restartPolicy": "Always"} if is_sidecar else {}
+        told |= {} if allocated is None else {"allocatedResources": allocated}
+        spec["initContainers" if is_sidecar else "containers"].append(one)
+        status["initContainerStatuses" if is_sidecar else "containerStatuses"].append(told)
+        for name in ("cpu", "memory", "nvidia.com/gpu"):
+            held = [] if has is None else [has.get(name, 0), (allocated or {}).get(name, 0)]
+            wanted = asked.get(name, 0)
+            counts = max(held) if held and refused and name != "nvidia.com/gpu" else max([wanted, *held])
+            expected[name] = expected.get(name, 0) + counts
+    whole = Requests(expected.get("cpu", 0) * 1000, expected.get("memory", 0), expected.get("nvidia.com/gpu", 0))
+    assert effective_requests(spec, status) == whole

@@ -57,7 +57,7 @@ def inspect_pod(document: Document) -> dict[str, Any]:
         "init_restarts": sum(one.restarts for one in pod.inits),
         "deleting": pod.deletion is not None,
         "owners": owners,
-        "requests": _requests(effective_requests(pod.spec)),
+        "requests": _requests(effective_requests(pod.spec, pod.status)),
     }
 
 

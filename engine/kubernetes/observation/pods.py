@@ -83,7 +83,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     times = pod_moments(view, phase)
     code = 0 if phase == "Succeeded" else exit_code(view) if phase == "Failed" else None
     containers = view.containers
-    requests, resources = observed_requests(view.spec)
+    requests, resources = observed_requests(view.spec, view.status)
     return PodObserved(
         uid=uid,
         job=owner_uid or claimed or uid,

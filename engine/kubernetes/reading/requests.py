@@ -2,14 +2,19 @@
 
 Kubernetes: the larger of (containers + sidecars) and the running maximum over the init containers, which start one after the
 other beside the sidecars started before them; plus the pod's overhead. A request that a container leaves out is its limit.
+
+While a container is resized in place, its request is the largest of what its specification asks for, what its node has allocated
+and what it runs with. If the node refuses the resize for good (`Infeasible`), cpu and memory of the specification do not count
+(kube-scheduler: `determineContainerReqs` of k8s.io/component-helpers).
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.kubernetes.errors import QuantityError
+from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
@@ -22,15 +27,19 @@ _COUNTED: Final = frozenset({"cpu", "memory"})
 _USUAL: Final = frozenset({"cpu", "memory", "nvidia.com/gpu"})
 """What `Requests` tells by itself: its devices are these, unless others are named."""
 _NANO: Final = 10**9
+_RESIZABLE: Final = frozenset({"cpu", "memory"})
+"""Resources of a container that can change in place. Some kubelets leave all others out of what they report."""
+_INFEASIBLE: Final = "Infeasible"
 _NOTHING: Final[_Amounts] = {}  # shared: not to be changed
 
 
-def effective_requests(pod_spec: object) -> Requests:
+def effective_requests(pod_spec: object, status: dict[str, object] | None = None) -> Requests:
     """Return the effective request of a pod.
 
     Args:
         pod_spec: `spec` of a pod or of a pod template, as decoded JSON. What cannot be read counts as nothing: it is for
             validation to name it.
+        status: `status` of the pod; `None`: it has none (a template).
 
     Returns:
         Milli-CPU, bytes and devices, each rounded up; devices are all resources whose name ends in `gpu`, summed after each
@@ -38,12 +47,12 @@ def effective_requests(pod_spec: object) -> Requests:
     """
     if not isinstance(pod_spec, dict):
         return Requests()
-    return _requests(_effective(pod_spec, every=False))
+    return _requests(_effective(pod_spec, status, every=False))
 
 
-def observed_requests(pod_spec: dict[str, object]) -> tuple[Requests, dict[str, int]]:
+def observed_requests(pod_spec: dict[str, object], status: dict[str, object]) -> tuple[Requests, dict[str, int]]:
     """Return the effective request of a pod, and what it asks for beside cpu, memory and `nvidia.com/gpu`, in thousandths."""
-    total = _effective(pod_spec, every=True)
+    total = _effective(pod_spec, status, every=True)
     return _requests(total), {name: _up(amount * 1000) for name, amount in total.items() if name not in _USUAL and amount}
 
 
@@ -54,21 +63,22 @@ def _requests(total: _Amounts) -> Requests:
 
 def requests_by_name(pod_spec: dict[str, object]) -> dict[str, int]:
     """Return the effective request of a pod for every resource: memory in bytes, everything else in thousandths (Volcano)."""
-    return {name: _up(amount if name == "memory" else amount * 1000) for name, amount in _effective(pod_spec, every=True).items()}
+    total = _effective(pod_spec, None, every=True)
+    return {name: _up(amount if name == "memory" else amount * 1000) for name, amount in total.items()}
 
 
-def _effective(pod_spec: dict[str, object], *, every: bool) -> _Amounts:
+def _effective(pod_spec: dict[str, object], status: dict[str, object] | None, *, every: bool) -> _Amounts:
     """Return the effective request of a pod, for `every` resource or those of `Requests`."""
+    resizes = None if status is None else _resizes(status)
     running = _NOTHING
-    for container in _containers(pod_spec, "containers"):
-        running = _plus(running, _of_container(container, every=every))
+    for container in mappings(pod_spec.get("containers")):
+        running = _plus(running, _of_running(container, resizes, every=every))
     sidecars = peak = _NOTHING
-    for container in _containers(pod_spec, "initContainers"):
-        amounts = _of_container(container, every=every)
+    for container in mappings(pod_spec.get("initContainers")):
         if container.get("restartPolicy") == "Always":
-            sidecars = _plus(sidecars, amounts)
+            sidecars = _plus(sidecars, _of_running(container, resizes, every=every))
         else:
-            peak = _largest(peak, _plus(sidecars, amounts))
+            peak = _largest(peak, _plus(sidecars, _of_container(container, every=every)))
     total = _largest(_plus(running, sidecars), peak)
     overhead = pod_spec.get("overhead")
     if isinstance(overhead, dict):
@@ -76,9 +86,43 @@ def _effective(pod_spec: dict[str, object], *, every: bool) -> _Amounts:
     return total
 
 
-def _containers(pod_spec: dict[str, object], field: str) -> list[dict[str, object]]:
-    found = pod_spec.get(field)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+class _Resizes(NamedTuple):
+    """What a node reports of the resources of a pod's containers."""
+
+    reported: dict[str, dict[str, object]]
+    """Name of a container → its status, if that has `resources`."""
+    infeasible: bool
+    """The node refuses what the specification asks for."""
+
+
+def _resizes(status: dict[str, object]) -> _Resizes | None:
+    """Return what a node reports; `None`: nothing, because the cluster does not resize in place."""
+    statuses = [*mappings(status.get("containerStatuses")), *mappings(status.get("initContainerStatuses"))]
+    reported = {name: one for one in statuses if isinstance(one.get("resources"), dict) and (name := text(one.get("name")))}
+    return _Resizes(reported, _is_infeasible(status)) if reported else None
+
+
+def _is_infeasible(status: dict[str, object]) -> bool:
+    """Return whether a resize is refused for good. Before Kubernetes 1.33 `status.resize` says so."""
+    if status.get("resize") == _INFEASIBLE:
+        return True
+    pending = [one for one in mappings(status.get("conditions")) if one.get("type") == "PodResizePending"]
+    return any(one.get("status") == "True" and one.get("reason") == _INFEASIBLE for one in pending)
+
+
+def _of_running(container: dict[str, object], resizes: _Resizes | None, *, every: bool) -> _Amounts:
+    """Return the request of a container that may be resized in place."""
+    asked = _of_container(container, every=every)
+    status = None if resizes is None else resizes.reported.get(text(container.get("name")) or "")
+    if resizes is None or status is None:
+        return asked
+    counted = mapping(container.get("resources")).get("requests")
+    if resizes.infeasible:
+        asked, counted = {name: amount for name, amount in asked.items() if name not in _RESIZABLE}, None
+    for given in (mapping(status.get("resources")).get("requests"), status.get("allocatedResources")):
+        if given != counted:  # mostly they are the same
+            asked = _largest(asked, _of_resources(mapping(given), every=every))
+    return asked
 
 
 def _of_container(container: dict[str, object], *, every: bool) -> _Amounts:
