@@ -118,6 +118,10 @@ class PodObserved(Data):
     """Requests beside cpu, memory and `nvidia.com/gpu`: resource name → thousandths of the unit."""
     host_ports: Annotated[list[Name], Field(max_length=HOST_PORTS)] = field(default_factory=list)
     """Its host ports: `53/UDP`, `53/UDP/10.0.0.1`."""
+    priority_class: Name | None = None
+    """Its PriorityClass: that of a job known by its pods alone."""
+    preemptible: bool = False
+    """Its label `volcano.sh/preemptable` is `true`: so is a job known by its pods alone."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
@@ -190,6 +194,8 @@ class JobObserved(Data):
     """The source has no end of this job (a trace row without a run time)."""
     message: Text = ""
     """Its status's message about the phase; the events carry an excerpt."""
+    priority_class: Name | None = None
+    """Name of its PriorityClass; `None`: it names none."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

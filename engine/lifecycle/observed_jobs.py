@@ -12,6 +12,7 @@ from engine.events import Event
 from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.pod_shape import PREEMPTABLE
 from engine.lifecycle.job import Job
 from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.turn import Events, Turn
@@ -33,11 +34,12 @@ def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
             kind=pod.kind,
             name=pod.owner or pod.name,
             managed=False,
-            spec=JobSpec(queue=pod.queue or "default"),
+            spec=JobSpec(queue=pod.queue or "default", priority_class=pod.priority_class),
             namespace=pod.namespace,
             tenant=pod.tenant or pod.namespace,
             project=pod.project or "",
             user=pod.user or "",
+            labels={PREEMPTABLE: "true"} if pod.preemptible else {},
         ),
         pod.created,
     )
@@ -117,7 +119,7 @@ def _spec(job: Job, seen: JobObserved) -> JobSpec:
         TaskSpec(name, count, requests=job.tasks[name].spec.requests if name in job.tasks else TaskSpec(name).requests)
         for name, count in seen.tasks.items()
     ]
-    return JobSpec(tasks=tasks, queue=seen.queue, min_available=seen.min_available)
+    return JobSpec(tasks=tasks, queue=seen.queue, min_available=seen.min_available, priority_class=seen.priority_class)
 
 
 def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
@@ -132,7 +134,8 @@ def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
         "labels": seen.labels,
     }
     news = {name: value for name, value in changes.items() if value != getattr(job, name)}
-    new_spec = spec != job.spec and (spec.tasks or spec.queue != job.spec.queue or spec.min_available != job.spec.min_available)
+    new_terms = any(getattr(spec, name) != getattr(job.spec, name) for name in ("queue", "min_available", "priority_class"))
+    new_spec = spec != job.spec and (spec.tasks or new_terms)
     if not news and not new_spec and job.owner_known:
         return None
     created = None if job.owner_known else seen.created

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+
+import pytest
 
 import lahar
 from engine.events.times import parse_time
@@ -68,3 +71,71 @@ def test_a_resize_that_waits_for_room_is_billed_from_when_the_scheduler_counts_i
     found = records(running(1, **has("2")), running(2, **wanted), succeeded(3, **wanted))
     assert sum(record.quantity for record in found if record.charge.meter == "cpu_seconds") == 2 * 1200 + 4 * 600
     assert {record.start for record in found} == {parse_time(BEGAN), parse_time(RESIZED)}
+
+
+BOOK = {
+    "apiVersion": "lahar.dev/v1",
+    "kind": "PriceBook",
+    "metadata": {"name": "prices"},
+    "spec": {
+        "currency": "EUR",
+        "versions": [
+            {
+                "version": "1",
+                "from": "2020-01-01",
+                "prices": {"cpu_seconds": {"*": "0.01"}},
+                "multipliers": [{"priority_class": "high", "factor": "3"}, {"preemptible": True, "factor": "0.5"}],
+            }
+        ],
+    },
+}
+TEMPLATE = {"spec": {"priorityClassName": "high", "containers": [{"name": "c"}]}}
+VOLCANO = "batch.volcano.sh/v1alpha1"
+
+
+def job(api_version: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "train", "namespace": "lab", "uid": "job-1", "resourceVersion": "1", "creationTimestamp": BEGAN}
+    return {"apiVersion": api_version, "kind": "Job", "metadata": metadata, "spec": spec, "status": {}}
+
+
+def of_class(content: dict[str, Any], api_version: str = "batch/v1", **labels: str) -> dict[str, Any]:
+    """Return the pod as the controller of a job of class `high` makes it."""
+    content["spec"]["priorityClassName"] = "high"
+    content["metadata"]["labels"] = labels
+    content["metadata"]["ownerReferences"][0]["apiVersion"] = api_version
+    return content
+
+
+def charged(*objects: dict[str, Any]) -> tuple[set[str | None], Decimal]:
+    """Return the classes on the records, and the sum of their amounts."""
+    with lahar.open("memory:", billing=True) as log:
+        log.apply(BOOK)
+        log.ingest(list(objects))
+        found = log.bills.records()
+        return {record.run.priority_class for record in found}, sum((record.amount for record in found), Decimal(0))
+
+
+HALF_AN_HOUR = Decimal("0.01") * 2 * 1800
+
+
+@pytest.mark.parametrize(
+    ("api_version", "spec"),
+    [
+        ("batch/v1", {"template": TEMPLATE}),
+        (VOLCANO, {"priorityClassName": "high", "tasks": [{"name": "main", "replicas": 1, "template": TEMPLATE}]}),
+    ],
+)
+def test_the_multiplier_of_its_class_applies_to_an_observed_job(api_version: str, spec: dict[str, Any]) -> None:
+    objects = [job(api_version, spec), of_class(running(2), api_version), of_class(succeeded(3), api_version)]
+    assert charged(*objects) == ({"high"}, 3 * HALF_AN_HOUR)
+    assert charged(*objects[1:], objects[0]) == ({"high"}, 3 * HALF_AN_HOUR)
+
+
+def test_the_multipliers_of_a_job_known_by_its_pods_alone_are_those_of_their_class_and_label() -> None:
+    assert charged(of_class(running(1)), of_class(succeeded(2))) == ({"high"}, 3 * HALF_AN_HOUR)
+    label = {"volcano.sh/preemptable": "true"}
+    assert charged(of_class(running(1), **label), of_class(succeeded(2), **label)) == ({"high"}, Decimal("1.5") * HALF_AN_HOUR)
+
+
+def test_a_job_without_a_class_is_charged_the_list_price() -> None:
+    assert charged(running(1), succeeded(2)) == ({None}, HALF_AN_HOUR)

@@ -236,6 +236,48 @@ def test_a_trace_row_without_an_end_says_so(driver):
     assert driver.of(JobPhaseChanged)[0].without_end
 
 
+# --- what its price depends on --------------------------------------------------------------------------------------------------
+
+PREEMPTIBLE = {"volcano.sh/preemptable": "true"}
+
+
+def test_a_job_known_by_its_pods_alone_has_their_class_and_is_preemptible_as_they_are(driver):
+    driver.see(running("a", priority_class="high", preemptible=True))
+    driver.see(running("b", priority_class="low"))
+    (opened,) = driver.of(JobOpened)
+    assert (opened.spec.priority_class, opened.labels) == ("high", PREEMPTIBLE)
+    assert driver.of(JobRevised) == []
+
+
+def test_a_pod_without_either_opens_a_job_without_them(driver):
+    driver.see(running("a"))
+    (opened,) = driver.of(JobOpened)
+    assert (opened.spec.priority_class, opened.labels) == (None, {})
+
+
+@pytest.mark.parametrize("stated", [None, "low"])
+def test_the_class_and_the_labels_of_the_object_win_whichever_comes_first(stated):
+    seen, one_pod = (
+        job(1, "Running", priority_class=stated, labels={"a": "1"}),
+        running("a", priority_class="high", preemptible=True),
+    )
+    ends = []
+    for object_first in (True, False):
+        driver = Driver()
+        for observe in (driver.owner, driver.see) if object_first else (driver.see, driver.owner):
+            observe(seen if observe == driver.owner else one_pod)
+        ends.append((driver.job().spec.priority_class, dict(driver.job().labels)))
+    assert ends == [(stated, {"a": "1"})] * 2
+
+
+def test_a_class_that_changes_revises_the_job_once(driver):
+    driver.owner(job(1, "Running"))
+    driver.owner(job(2, "Running", priority_class="high"))
+    driver.owner(job(3, "Running", priority_class="high"))
+    (revised,) = driver.of(JobRevised)
+    assert revised.spec.priority_class == "high"
+
+
 # --- times of a job that was there before it was seen -----------------------------------------------------------------------
 
 

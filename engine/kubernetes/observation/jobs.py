@@ -28,6 +28,8 @@ class TaskFacts:
     requests: Requests
     """Requests of one pod."""
     min_available: int | None = None
+    priority_class: str | None = None
+    """PriorityClass that its pod template names."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class JobFacts:
     ended: int | None = None
     """Start of a finished phase (microseconds)."""
     queue: str | None = None
+    priority_class: str | None = None
     min_available: int | None = None
     tasks: list[TaskFacts] = field(default_factory=list)
 
@@ -72,6 +75,8 @@ def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
     metadata = mapping(content.get("metadata"))
     facts = JobFacts(kind, queue=queue_of(mapping(metadata.get("annotations")), mapping(metadata.get("labels"))))
     reader(facts, mapping(content.get("spec")), mapping(content.get("status")))
+    if facts.priority_class is None and kind != "VCJob":  # Volcano: the group's class is that of the job itself
+        facts.priority_class = next((task.priority_class for task in facts.tasks if task.priority_class is not None), None)
     return facts
 
 
@@ -110,6 +115,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
         labels=labels,
         min_available=facts.min_available or 0,
         tasks={task.name.lower() if lower else task.name: task.replicas for task in facts.tasks},
+        priority_class=facts.priority_class,
     )
 
 
@@ -120,7 +126,7 @@ def delete_job(content: dict[str, Any]) -> JobDeleted:
 
 
 def _batch(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    facts.tasks = [TaskFacts(_MAIN, _pods_of(spec), _of_template(spec.get("template")))]
+    facts.tasks = [_task(_MAIN, _pods_of(spec), spec.get("template"))]
     _conclude(facts, status, {"Complete": "Completed", "Failed": "Failed"})
     if facts.phase is None:
         if whole(status.get("active")) or whole(status.get("terminating")):
@@ -131,12 +137,13 @@ def _batch(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> Non
 
 def _volcano(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     facts.queue = text(spec.get("queue")) or facts.queue
+    facts.priority_class = text(spec.get("priorityClassName"))
     facts.min_available = whole(spec.get("minAvailable"))
     facts.tasks = [
-        TaskFacts(
+        _task(
             text(task.get("name")) or f"default{number}",
             whole(task.get("replicas")) or 0,
-            _of_template(task.get("template")),
+            task.get("template"),
             whole(task.get("minAvailable")),
         )
         for number, task in enumerate(mappings(spec.get("tasks")))
@@ -157,7 +164,7 @@ def _job_set(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> N
     for group in mappings(spec.get("replicatedJobs")):
         job = mapping(mapping(group.get("template")).get("spec"))
         replicas = _or(whole(group.get("replicas")), 1) * _pods_of(job)
-        facts.tasks.append(TaskFacts(text(group.get("name")) or _MAIN, replicas, _of_template(job.get("template"))))
+        facts.tasks.append(_task(text(group.get("name")) or _MAIN, replicas, job.get("template")))
     _conclude(facts, status, {"Completed": "Completed", "Failed": "Failed"})
 
 
@@ -167,10 +174,10 @@ _REPLICA_SPECS: Final = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplic
 def _training(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     for name, replica in mapping(spec.get(_REPLICA_SPECS[facts.kind])).items():
         if isinstance(replica, dict) and isinstance(name, str):
-            requests = _of_template(replica.get("template"))
-            facts.tasks.append(TaskFacts(name, _or(whole(replica.get("replicas")), 1), requests))
+            facts.tasks.append(_task(name, _or(whole(replica.get("replicas")), 1), replica.get("template")))
     policy = mapping(mapping(spec.get("runPolicy")).get("schedulingPolicy"))
     facts.queue = facts.queue or text(policy.get("queue"))
+    facts.priority_class = text(policy.get("priorityClass"))
     facts.min_available = whole(policy.get("minAvailable"))
     _conclude(facts, status, {"Succeeded": "Completed", "Failed": "Failed"})
 
@@ -182,10 +189,10 @@ def _ray(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     cluster = mapping(spec.get("rayClusterSpec"))
     head = cluster.get("headGroupSpec")
     if isinstance(head, dict):
-        facts.tasks.append(TaskFacts("head", 1, _of_template(head.get("template"))))
+        facts.tasks.append(_task("head", 1, head.get("template")))
     for group in mappings(cluster.get("workerGroupSpecs")):
         replicas = _or(whole(group.get("replicas")), whole(group.get("minReplicas")) or 0) * _or(whole(group.get("numOfHosts")), 1)
-        facts.tasks.append(TaskFacts(text(group.get("groupName")) or "worker", replicas, _of_template(group.get("template"))))
+        facts.tasks.append(_task(text(group.get("groupName")) or "worker", replicas, group.get("template")))
     facts.phase = _RAY_ENDS.get(text(status.get("jobStatus")) or "")
     if facts.phase is None and status.get("jobDeploymentStatus") == "Failed":
         facts.phase = "Failed"
@@ -196,8 +203,8 @@ def _ray(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
 
 def _framework(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     for role in mappings(spec.get("taskRoles")):
-        requests = _of_template(mapping(role.get("task")).get("pod"))
-        facts.tasks.append(TaskFacts(text(role.get("name")) or _MAIN, whole(role.get("taskNumber")) or 0, requests))
+        pod = mapping(role.get("task")).get("pod")
+        facts.tasks.append(_task(text(role.get("name")) or _MAIN, whole(role.get("taskNumber")) or 0, pod))
     if status.get("state") == "Completed":
         end = mapping(mapping(status.get("attemptStatus")).get("completionStatus"))
         facts.phase = "Completed" if mapping(end.get("type")).get("name") == "Succeeded" else "Failed"
@@ -243,8 +250,9 @@ def _pods_of(job: dict[str, Any]) -> int:
     return _or(whole(job.get("completions")), _or(whole(job.get("parallelism")), 1))
 
 
-def _of_template(template: object) -> Requests:
-    return effective_requests(mapping(template).get("spec"))
+def _task(name: str, replicas: int, template: object, min_available: int | None = None) -> TaskFacts:
+    spec = mapping(mapping(template).get("spec"))
+    return TaskFacts(name, replicas, effective_requests(spec), min_available, text(spec.get("priorityClassName")))
 
 
 def _or(value: int | None, otherwise: int) -> int:

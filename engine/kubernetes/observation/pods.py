@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events.inputs import OTHER, PodDeleted, PodObserved
-from engine.events.pod_shape import HostPort
+from engine.events.pod_shape import PREEMPTABLE, HostPort
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.observation.messages import pod_message
 from engine.kubernetes.observation.moments import pod_moments
@@ -125,6 +125,8 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         user=user,
         resources=resources,
         host_ports=[_port(port) for port in host_ports(view.spec)],
+        priority_class=text(view.spec.get("priorityClassName")),
+        preemptible=labels.get(PREEMPTABLE) == "true",
     )
 
 
