@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from engine.events.billing import Period
 from engine.events.currencies import CURRENCIES
-from engine.events.prices import Price, Specification, faults_of
+from engine.events.prices import GIVEN, Price, Specification, faults_of
 from engine.events.vocabulary import Data, event
 
 __all__ = ["Budget", "BudgetCrossed", "budget_of", "read_budget"]
@@ -57,10 +57,15 @@ class Budget(Specification):
     """Percent of the amount, ascending."""
 
 
-def read_budget(content: object) -> tuple[Budget | None, list[tuple[str, str]]]:
-    """Read `spec.budget` of a Tenant; returns it, or its faults: path and message."""
+def read_budget(content: object, *, given: bool = False) -> tuple[Budget | None, list[tuple[str, str]]]:
+    """Read `spec.budget` of a Tenant; returns it, or its faults: path and message.
+
+    Args:
+        content: the budget.
+        given: it is given now, and not read from a log: its amount must be a text of plain digits.
+    """
     try:
-        return Budget.model_validate(content), []
+        return Budget.model_validate(content, context=GIVEN if given else None), []
     except ValidationError as error:
         return None, faults_of(error, "spec.budget")
 

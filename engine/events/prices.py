@@ -22,6 +22,7 @@ from engine.events.times import SECOND, Micros, StatedMicros, format_time, parse
 
 __all__ = [
     "ANY",
+    "GIVEN",
     "METERS",
     "Meter",
     "Multiplier",
@@ -52,8 +53,9 @@ _VERSIONS: Final = 500
 _RATES: Final = 2_000
 _LONGEST: Final = 3_653 * 86_400 * SECOND
 """Of the times of a version: a stretch of use that is longer could not be stored."""
-_GIVEN: Final = {"given": True}
-"""Context of the validation of a book that is given now."""
+GIVEN: Final = {"given": True}
+"""Context of the validation of what is given now: its numbers and times are texts. YAML reads `010` as 8 and `1:30` as 90, and a
+year is a number; what stands in a log was taken by the rules of its time."""
 _OF_THE_MACHINE: Final = ("localtime", "posixrules", "posix/", "right/")
 """Names, or beginnings of names, of zones that differ from machine to machine."""
 
@@ -70,13 +72,15 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
             raise ValueError(f"{value!r} is a binary number; write it in quotes, so that it is exact")  # noqa: TRY004 - for pydantic
         if isinstance(value, bool) or not isinstance(value, int | str | Decimal) or len(str(value)) > 2 * _DIGITS:
             raise ValueError("must be a decimal number in quotes")
+        if info.context is GIVEN and not isinstance(value, str):
+            raise ValueError(f"{value} is not in quotes, and without them YAML reads 010 as 8 and 1:30 as 90; write it in quotes")
         try:
             number = Decimal(value)
         except InvalidOperation:
             raise ValueError(f"{value!r} is no decimal number") from None
         if not number.is_finite() or number < 0:
             raise ValueError(f"{value} must not be below zero")
-        if info.context is _GIVEN and not _PLAIN.fullmatch(str(value)):
+        if info.context is GIVEN and not _PLAIN.fullmatch(str(value)):
             raise ValueError(f"{value!r} is not written as plain digits; write {number.copy_abs()}")
         if abs(number.adjusted()) > 2 * _DIGITS or _has_more_than(digits, number):
             raise ValueError(f"{value} has more than {digits} digits")
@@ -90,10 +94,10 @@ Price = Annotated[Decimal, _number(_DIGITS)]
 Factor = Annotated[Decimal, _number(_FACTOR_DIGITS)]
 
 
-def _moment(value: object) -> int:
+def _moment(value: object, info: ValidationInfo) -> int:
     if isinstance(value, str):
         return parse_time(value)
-    if isinstance(value, int) and not isinstance(value, bool):  # as it is recorded
+    if isinstance(value, int) and not isinstance(value, bool) and info.context is not GIVEN:  # microseconds
         return value
     raise ValueError("must be a time such as '2026-01-01' or '2026-01-01T00:00:00Z', in quotes")
 
@@ -244,10 +248,10 @@ def read_book(spec: Mapping[str, Any], *, given: bool = False) -> tuple[PriceBoo
 
     Args:
         spec: the specification.
-        given: it is given now, and not read from a log: numbers must be plain digits.
+        given: it is given now, and not read from a log: numbers and times must be texts, and numbers plain digits.
     """
     try:
-        return PriceBook.model_validate(spec, context=_GIVEN if given else None), []
+        return PriceBook.model_validate(spec, context=GIVEN if given else None), []
     except ValidationError as error:
         return None, faults_of(error, "spec")
 

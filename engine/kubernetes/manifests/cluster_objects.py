@@ -226,7 +226,7 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
         raise ObjectError(kind, [(fault.path or "object", fault.message) for fault in faults])
     if not found.metadata.name:
         raise ObjectError(kind, [("metadata.name", "missing")])
-    if isinstance(found, Tenant) and found.spec.budget is not None and (wrong := read_budget(found.spec.budget)[1]):
+    if isinstance(found, Tenant) and found.spec.budget is not None and (wrong := read_budget(found.spec.budget, given=True)[1]):
         raise ObjectError(kind, wrong)
     spec = _spec(found)
     warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
