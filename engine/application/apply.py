@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from engine.application.feed import Feed
 from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
-from engine.application.prices import unpriced_nodes
-from engine.billing.book import Book, next_book
-from engine.billing.book import applied as applied_book
+from engine.application.prices import PriceBooks, unpriced_nodes
+from engine.billing.book import Book
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.budgets import Budget, budget_of
 from engine.events.ids import observation_id
@@ -22,7 +21,7 @@ from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS
 from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
 from engine.kubernetes.manifests.queue_rules import tree_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
-from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.kubernetes.observation.cluster_facts import ClusterFacts, Known
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed_jobs import queues_of
@@ -44,12 +43,16 @@ class Part(NamedTuple):
     """Its fact; `None` for a job, whose input depends on what the log knows."""
 
 
+Outcome: TypeAlias = Literal["created", "changed", "unchanged"]
+
+
 class AppliedObject(NamedTuple):
     """Outcome of applying an object of the cluster."""
 
     kind: str
     name: str
-    outcome: Literal["created", "changed", "unchanged"]
+    outcome: Outcome
+    """Of a PriceBook: against the one in force."""
 
 
 def part_of(cluster: str, source: str, document: Document, recorded: int) -> Part:
@@ -161,29 +164,27 @@ def _judge_objects(
     log: SearchableLog, cluster: str, parts: Iterable[Part]
 ) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data], list[str]]:
     """Return the outcomes of objects other than jobs, the messages to append, the log's facts afterwards, and warnings."""
-    facts, book = ClusterFacts(), Book()
+    facts, prices = ClusterFacts(), PriceBooks()
     for event in cluster_facts(log):
-        book = applied_book(book, event) or book
+        prices.absorb(event)
         if event.clusterid == cluster:
             facts.absorb(event)
     applied: list[AppliedObject] = []
     changed: list[tuple[Topic, Message]] = []
     budgets: list[tuple[str, Budget]] = []
     books: list[tuple[str, Book, int]] = []
+    odd: list[str] = []
     for part in parts:
         for message in () if part.inputs is None else part.inputs.messages:
             event, data = _as_given(message)
             kind, name = _named(data)
-            before = facts.known((cluster, kind, name))
-            outcome: Literal["created", "changed", "unchanged"] = "created"
-            if isinstance(before, NodeObserved | ObjectApplied):
-                outcome = "unchanged" if replace(before, version=None, uid=None) == data else "changed"
+            outcome = _outcome(facts.known((cluster, kind, name)), data, prices.book)
             if outcome != "unchanged":
-                book = _next_book(book, event, part.place)
                 changed.append(("cluster", encode(event, message.key)))
                 facts.absorb(event)
-                if kind == "PriceBook":
-                    books.append((part.place, book, event.recordedtime))
+                if isinstance(data, ObjectApplied) and kind == "PriceBook":
+                    odd += prices.replace(event, data, part.place)
+                    books.append((part.place, prices.book, event.recordedtime))
             applied.append(AppliedObject(kind, name, outcome))
             if isinstance(data, ObjectApplied) and kind == "Tenant" and (budget := budget_of(data.spec)) is not None:
                 budgets.append((part.place, budget))
@@ -193,8 +194,8 @@ def _judge_objects(
     for part in parts:
         if part.document.kind == "Queue":
             _must_fit(part.place, str(part.document.content["metadata"]["name"]), queues)
-    currency = None if book.book is None else book.book.currency
-    odd = [
+    currency = None if prices.book.book is None else prices.book.book.currency
+    odd += [
         f"{place}: spec.budget.currency: {budget.currency} is not that of the price book, {currency}: nothing is compared"
         for place, budget in budgets
         if currency not in {None, budget.currency}
@@ -218,19 +219,13 @@ def _must_fit(place: str, name: str, queues: Mapping[str, Mapping[str, Any]]) ->
         raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
 
 
-def _next_book(book: Book, event: Event[Data], place: str) -> Book:
-    """Return the price book after an object is applied.
-
-    Raises:
-        ValueError: the object changes prices that were already charged.
-    """
-    data = event.data
-    if not isinstance(data, ObjectApplied) or data.kind != "PriceBook":
-        return book
-    made, faults = next_book(book, data.spec, event.recordedtime)
-    if made is None:
-        raise ValueError(f"{place}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
-    return made
+def _outcome(known: Known | None, given: NodeObserved | ObjectApplied, book: Book) -> Outcome:
+    """Return the outcome for an object as given: a price book is compared with the one in force, which may have another name."""
+    if isinstance(given, ObjectApplied) and given.kind == "PriceBook":
+        return "created" if book.book is None else "unchanged" if given.spec == book.spec else "changed"
+    if not isinstance(known, NodeObserved | ObjectApplied):
+        return "created"
+    return "unchanged" if replace(known, version=None, uid=None) == given else "changed"
 
 
 def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:

@@ -10,9 +10,9 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, TypeVar
 
 from engine.application.feed import Feed
-from engine.application.prices import book_of, check_book, diff_books, spec_of
+from engine.application.prices import PriceBooks, book_of, check_book, diff_books, spec_of
 from engine.application.questions import Questions
-from engine.billing.book import Book, applied
+from engine.billing.book import Book
 from engine.billing.calendar import Month, month_named
 from engine.billing.exports.errors import ExportError
 from engine.billing.exports.formats import export
@@ -109,12 +109,12 @@ class Bills:
     def _rules(self, run: UsageRecorded) -> tuple[PriceVersion | None, Event[Data] | None]:
         """Return the price version of a run, also one that a later book leaves out, and the event that put it in force for it."""
         found, source, name = None, None, run.price_version or ""
-        book, was_in_force = Book(), False
+        books, was_in_force = PriceBooks(), False
         for event in cluster_facts(self._source):
-            if (changed := applied(book, event)) is None:
+            if not books.absorb(event):
                 continue
-            book, found = changed, changed.names.get(name, found)
-            version, _ = book.at(run.start)
+            found = books.book.names.get(name, found)
+            version, _ = books.book.at(run.start)
             is_in_force = version is not None and version.version == name
             if is_in_force and not was_in_force:
                 source = event

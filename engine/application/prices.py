@@ -5,15 +5,66 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from engine.billing.book import Book, applied, next_book
+from engine.billing.absorb import absorb
+from engine.billing.book import Book, next_book
+from engine.billing.state import State
 from engine.events import Data, Event
+from engine.events.inputs import ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import METERS, Multiplier, PriceVersion, read_book
-from engine.events.times import Micros
+from engine.events.times import Micros, format_time
 from engine.history.diff import Change
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
-__all__ = ["book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes"]
+__all__ = ["PriceBooks", "book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes"]
+
+
+class PriceBooks:
+    """The price book in force, by the rules of the billing stage: of whatever name and cluster, the last one that it could take."""
+
+    def __init__(self) -> None:
+        """Know of no book yet."""
+        self._state = State()
+        self.name = ""
+        """Of the object; empty: there is none."""
+
+    @property
+    def book(self) -> Book:
+        """The book in force."""
+        return self._state.book
+
+    def absorb(self, event: Event[Data]) -> bool:
+        """Apply one fact of the cluster; return whether it changed the book: no if it is repeated, or has faults."""
+        data, before = event.data, self._state.book
+        if not isinstance(data, ObjectApplied):
+            return False
+        absorb(self._state, event)
+        if self._state.book is before:
+            return False
+        self.name = data.name
+        return True
+
+    def replace(self, event: Event[Data], given: ObjectApplied, place: str) -> list[str]:
+        """Apply a book that differs from the one in force; return what to warn of.
+
+        Args:
+            event: the fact, with `given` in it.
+            given: the PriceBook.
+            place: where it stands, for messages.
+
+        Raises:
+            ValueError: it changes prices that were already charged, or the billing stage would take the fact for a repeated one.
+        """
+        made, faults = next_book(self.book, given.spec, event.recordedtime)
+        if made is None:
+            raise ValueError(f"{place}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
+        before = self.name
+        if not self.absorb(event):
+            at = format_time(event.recordedtime)
+            raise ValueError(f"{place}: was applied at {at} already, and another price book after it; apply it at another time")
+        if before in {"", given.name}:
+            return []
+        return [f"{place}: replaces PriceBook {before}: a log has one price book, whatever its name"]
 
 
 def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,10 +81,10 @@ def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def book_of(facts: Iterable[Event[Data]]) -> Book:
     """Return the price book that is in force after some facts of the cluster."""
-    book = Book()
+    books = PriceBooks()
     for event in facts:
-        book = applied(book, event) or book
-    return book
+        books.absorb(event)
+    return books.book
 
 
 def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micros) -> tuple[Book | None, list[Fault]]:
@@ -49,11 +100,11 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
     """
     if faults := read_book(spec, given=True)[1]:
         return None, [Fault(*fault) for fault in faults]
-    known, nodes = Book(), ClusterFacts()
+    books, nodes = PriceBooks(), ClusterFacts()
     for event in facts:
-        known = applied(known, event) or known
+        books.absorb(event)
         nodes.absorb(event)
-    book, faults = next_book(known, spec, now)
+    book, faults = next_book(books.book, spec, now)
     if book is None:
         return None, [Fault(*fault) for fault in faults]
     return book, list(unpriced_nodes(book, nodes, now))
