@@ -9,7 +9,7 @@ from engine.billing.absorb import absorb
 from engine.billing.book import Book, next_book
 from engine.billing.state import State
 from engine.events import Data, Event
-from engine.events.inputs import ObjectApplied
+from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import METERS, Multiplier, PriceVersion, read_book
 from engine.events.times import Micros, format_time
@@ -111,13 +111,25 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
 
 
 def unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
-    """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it prices."""
-    kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
+    """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it prices.
+
+    `gpu_seconds` are not asked of nodes without GPUs: nothing there can use any.
+    """
+    nodes = facts.nodes.values()
+    kinds = sorted({(node.type, node.gpu_model) for node in nodes}, key=str)
+    with_gpus = {(node.type, node.gpu_model) for node in nodes if _may_have_gpus(node)}
     for version, meter in [(one, meter) for one in _coming(book, now) for meter in one.prices]:
         for kind, model in kinds:
+            if meter == "gpu_seconds" and (kind, model) not in with_gpus:
+                continue
             if version.rate("prices", meter, kind, model) is None:
                 path = f"spec.versions ({version.version}).prices.{meter}"
                 yield Fault(path, f"has no price for {model or kind or 'nodes of unknown type'}")
+
+
+def _may_have_gpus(node: NodeObserved) -> bool:
+    """Tell whether a node has GPUs, or its capacity is not known."""
+    return node.gpu > 0 or node.gpu_model is not None or node.cpu_milli == 0
 
 
 def unpriced_meters(book: Book, now: Micros) -> Iterator[Fault]:

@@ -591,6 +591,27 @@ def test_apply_warns_of_kinds_of_nodes_that_a_book_leaves_without_a_price(lahar)
     assert lahar("apply", "prices.yaml").err == ""
 
 
+def test_nodes_without_gpus_need_no_price_of_gpus(lahar):
+    """Nothing there can use any; a node whose capacity is not known may have some."""
+    capacity = {"cpu": "64", "memory": "256Gi"}
+    sizes = {"small": capacity, "big": capacity | {"nvidia.com/gpu": "8"}, "odd": {}}
+    for kind, size in sizes.items():
+        labels = {"node.kubernetes.io/instance-type": kind}
+        node = {"kind": "Node", "metadata": {"name": kind, "labels": labels}, "status": {"capacity": size}}
+        Path(f"{kind}.json").write_text(json.dumps(node))
+    lahar("apply", "small.json")
+    Path("prices.yaml").write_text(BOOK.replace('"*": "0.0005"', 'V100: "0.0005"'))
+    lahar("prices", "check", "prices.yaml")
+    lahar("apply", "big.json", "odd.json")
+    told = [line.rpartition(": ")[2] for line in lahar("prices", "check", "prices.yaml", code=2).err.splitlines()]
+    assert told == ["has no price for big", "has no price for odd"]
+    Path("prices.yaml").write_text(
+        BOOK.replace('"*": "0.0005"', 'V100: "1", big: "1", odd: "1"').replace('{"*": "0.00001"}', '{big: "1"}')
+    )
+    told = [line.rpartition(".")[2] for line in lahar("prices", "check", "prices.yaml", code=2).err.splitlines()]
+    assert told == ["cpu_seconds: has no price for odd", "cpu_seconds: has no price for small"]
+
+
 def test_meters_that_a_version_does_not_price_are_told(lahar):
     """They may be meant, so it is no error; what is charged by weight has a price."""
     Path("prices.yaml").write_text(BOOK)
