@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from engine.billing.absorb import absorb
 from engine.billing.book import Book, next_book
@@ -11,7 +11,7 @@ from engine.billing.state import State
 from engine.events import Data, Event
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.outcomes import Fault
-from engine.events.prices import METERS, Multiplier, PriceVersion, read_book
+from engine.events.prices import METERS, PriceVersion, read_book
 from engine.events.times import Micros, format_time
 from engine.history.diff import Change
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
@@ -149,34 +149,54 @@ def _coming(book: Book, now: Micros) -> list[PriceVersion]:
 
 
 def diff_books(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Return what differs between two price books, version by version and field by field.
+    """Return what differs between two price books, version by version and field by field, as it is written there.
+
+    `0.50` and `0.5`, other writings of a time, and a default that is written out or left out are the same.
 
     Args:
         before: `spec` of the one in force; empty: there is none.
-        after: `spec` of the new one.
+        after: `spec` of the new one, without faults.
     """
-    old, new = dict(_fields("", _by_version(before))), dict(_fields("", _by_version(after)))
-    return [Change(path, old.get(path), new.get(path)) for path in {**old, **new} if old.get(path) != new.get(path)]
+    old, new = _fields(before), _fields(after)
+    pairs = [(path, old.get(path, _NOTHING), new.get(path, _NOTHING)) for path in {**old, **new}]
+    return [
+        Change(path, was.written, now.written)
+        for path, was, now in pairs
+        if was.value != now.value and (was.written, now.written) != (None, None)
+    ]
 
 
-def _by_version(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a book's `spec` with its versions by name, and the multipliers of each by their place."""
-    return {**spec, "versions": {version["version"]: _version(version) for version in spec.get("versions", ())}}
+class _Field(NamedTuple):
+    """A field of a book."""
+
+    value: object
+    """As it is read."""
+    written: object
+    """As it stands in the book; `None`: not at all."""
 
 
-def _version(version: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {name: value for name, value in version.items() if name != "version"}
-    if "multipliers" in fields:
-        fields["multipliers"] = {
-            str(place): f"{Multiplier.model_validate(one).name} x {one['factor']}"
-            for place, one in enumerate(fields["multipliers"], start=1)
-        }
-    return fields
+_NOTHING: Final = _Field(None, None)
 
 
-def _fields(path: str, value: object) -> Iterator[tuple[str, object]]:
-    if not isinstance(value, Mapping):
-        yield path, value
-        return
-    for name, part in value.items():
-        yield from _fields(f"{path}.{name}" if path else name, part)
+def _fields(spec: Mapping[str, Any]) -> dict[str, _Field]:
+    """Return path → field of a book, with the versions by name and the multipliers of each by their place."""
+    book, _ = read_book(spec)
+    if book is None:
+        return {}
+    found = {name: _Field(getattr(book, name), spec.get(name)) for name in ("currency", "time_zone")}
+    for version, written in zip(book.versions, spec["versions"], strict=True):
+        found |= {f"versions.{version.version}.{path}": field for path, field in _of_version(version, written)}
+    return found
+
+
+def _of_version(version: PriceVersion, written: Mapping[str, Any]) -> Iterator[tuple[str, _Field]]:
+    for attribute, about in PriceVersion.model_fields.items():
+        name, value = about.alias or attribute, getattr(version, attribute)
+        if attribute in {"prices", "weights"}:
+            for meter, rates in value.items():
+                yield from ((f"{name}.{meter}.{key}", _Field(rate, written[name][meter][key])) for key, rate in rates.items())
+        elif attribute == "multipliers":
+            for place, (one, given) in enumerate(zip(value, written.get(name, ()), strict=True), start=1):
+                yield f"{name}.{place}", _Field((one.name, one.factor), f"{one.name} x {given['factor']}")
+        elif attribute != "version":
+            yield name, _Field(value, written.get(name))

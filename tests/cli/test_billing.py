@@ -665,6 +665,31 @@ def test_what_a_book_changes_is_shown_version_by_version_and_field_by_field(bill
     assert "versions.other.prices.cpu_seconds.*: not set -> 0.00001" in told
 
 
+def test_another_writing_of_a_book_changes_nothing(billed):
+    written = (
+        BOOK.replace('"0.0005"', '"5.0e-4"')
+        .replace('factor: "0.5"', 'factor: "0.50"')
+        .replace("2023-01-01", "2023-01-01T00:00:00Z")
+    )
+    defaults = """\
+      bill_queued: false
+      bill_terminating: true
+      round: up
+      minimum_seconds: "0.0"
+      increment_seconds: "1e-6"
+      weights: {}
+"""
+    Path("prices.yaml").write_text(written.replace("  currency: EUR\n", "  currency: EUR\n  time_zone: UTC\n") + defaults)
+    assert billed("prices", "diff", "prices.yaml").out == "nothing changes\n"
+    assert billed("prices", "diff", "prices.yaml", "--json").out == ""
+    assert billed("apply", "prices.yaml").out == "PriceBook prices: changed\n"
+    Path("prices.yaml").write_text(BOOK)
+    assert billed("prices", "diff", "prices.yaml").out == "nothing changes\n"
+    Path("prices.yaml").write_text(written + defaults.replace('"0.0"', '"60"').replace("up", "half_even"))
+    told = ["versions.first.minimum_seconds: 0.0 -> 60", "versions.first.round: up -> half_even"]
+    assert sorted(billed("prices", "diff", "prices.yaml", code=1).out.splitlines()) == told
+
+
 def test_a_price_book_can_be_checked_where_there_is_no_log(lahar):
     Path("prices.yaml").write_text(BOOK)
     done = lahar("prices", "check", "prices.yaml")
