@@ -244,7 +244,9 @@ class Bills:
             raise ExportError("the issuer is empty; name who writes the invoices (--issuer NAME)")
         must_be_text("issuer", issuer)
         book, wanted = self.price_book(), self.wanted(period, tenant, other=other)
-        seller = Seller(issuer, self._deployment, None if book.book is None else book.book.currency, book.time_zone, other)
+        currency = None if book.book is None else book.book.currency
+        closed = {name: one.month for name, one in self.closings().items()}
+        seller = Seller(issuer, self._deployment, currency, book.time_zone, other, closed)
         self.write(stream, lambda usage, spool: export(form, usage.records(wanted), seller, spool))
 
     def write(self, stream: BinaryIO, answer: Callable[[UsageTables, BinaryIO], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.billing.absorb import absorb
+from engine.billing.calendar import Month, month_named
 from engine.billing.stage import STAGE, BillingStage
 from engine.billing.state import State
 from engine.events.billing import PeriodClosed
@@ -28,6 +29,8 @@ class Closing(NamedTuple):
     """When it was recorded."""
     taken: bool
     """Whether every shard of billing has taken it: the month is closed, and its invoices and exports are final."""
+    month: Month
+    """As it was closed: in the time zone of the price book that was in force then."""
 
 
 def closings(log: SearchableLog) -> dict[str, Closing]:
@@ -36,13 +39,15 @@ def closings(log: SearchableLog) -> dict[str, Closing]:
     Raises:
         LogError: the log cannot be read.
     """
-    state, found = State(), dict[str, tuple[Micros, int]]()
+    state, found = State(), dict[str, tuple[Micros, int, Month]]()
     for record, event in cluster_records(log, {ObjectApplied.TYPE, PeriodClosed.TYPE}):
         absorb(state, event)
         for period in state.periods.keys() - found.keys():
-            found[period] = event.recordedtime, record.offset
+            month = month_named(period, state.book.time_zone)
+            assert month is not None  # noqa: S101 - the stage has read the name
+            found[period] = event.recordedtime, record.offset, month
     taken = min((_taken(log, number) for number in range(shard_count(log, _STAGE))), default=0) if found else 0
-    return {period: Closing(recorded, offset < taken) for period, (recorded, offset) in sorted(found.items())}
+    return {period: Closing(recorded, offset < taken, month) for period, (recorded, offset, month) in sorted(found.items())}
 
 
 def _taken(log: SearchableLog, number: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import lahar
+from engine.billing.calendar import Month
 from engine.billing.stage import BillingStage
 from engine.cli.main import app
 from engine.events import Event, encode
@@ -133,12 +135,32 @@ def test_a_closing_from_before_the_end_of_its_month_closes_nothing(tmp_path: Pat
         assert list(log.bills.verify()) == []
 
 
+def test_a_month_that_was_closed_before_the_first_book_keeps_its_end(tmp_path: Path) -> None:
+    """In Nepal it ends at 18:15 UTC; what was charged behind that stands on the invoice that was closed."""
+    state = {"terminated": {"exitCode": 0, "startedAt": "2023-05-31T17:00:00Z", "finishedAt": "2023-05-31T23:00:00Z"}}
+    status = {"phase": "Succeeded", "startTime": "2023-05-31T17:00:00Z", "containerStatuses": [{"name": "c", "state": state}]}
+    prices = {"version": "1", "from": "2020-01-01", "prices": {"gpu_seconds": {"*": "0.0000007"}}}
+    book = BOOK | {"spec": {"currency": "EUR", "time_zone": "Asia/Kathmandu", "versions": [prices]}}
+    with lahar.open(f"sqlite:{tmp_path}/lahar.db", billing=True) as log:
+        log.ingest([POD | {"status": status}])
+        log.close_month("2023-05")
+        log.apply(book)
+        stream = BytesIO()
+        log.bills.export("focus-1.2", stream)
+    rows = list(csv.DictReader(stream.getvalue().decode().splitlines()))
+    charged = [row for row in rows if row["x_Revision"] == "0" and not row["ChargeClass"]]
+    assert max(row["ChargePeriodEnd"] for row in charged) == "2023-05-31T23:00:00Z"
+    assert {(row["BillingPeriodStart"], row["BillingPeriodEnd"]) for row in charged} == {
+        ("2023-05-01T00:00:00Z", "2023-06-01T00:00:00Z")
+    }
+
+
 def test_a_month_is_closed_once_every_shard_of_billing_has_taken_it() -> None:
     log, at = MemoryLog(2), parse_time("2023-06-01")
     event = Event("e", "command/", PeriodClosed.TYPE, "c", at, at, 0, "", "", "c", PeriodClosed("2023-05"))
     log.append("cluster", [encode(event, "c")])
     for number, closed in enumerate((False, False, True)):
-        assert closings(log) == {"2023-05": Closing(at, closed)}
+        assert closings(log) == {"2023-05": Closing(at, closed, Month("2023-05", parse_time("2023-05-01"), at))}
         if not closed:
             shard = log.open(ShardId("billing", number), input_partitions(log, BillingStage(), number))
             assert closings(log)["2023-05"].taken is False

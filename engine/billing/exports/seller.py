@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from engine.billing.calendar import Month, month_named
 
@@ -23,9 +24,11 @@ class Seller:
     """Of the months."""
     other: bool = False
     """The invoices cover jobs of kind `Other` (services, single pods), too: they have ids of their own."""
+    closed: Mapping[str, Month] = field(default_factory=dict)
+    """Months as they were closed: the first price book, with another time zone, may have come later."""
 
     def month(self, name: str) -> Month:
         """Return a month of which something is recorded."""
-        month = month_named(name, self.time_zone)
+        month = self.closed.get(name) or month_named(name, self.time_zone)
         assert month is not None  # noqa: S101 - the stage took the name from a month
         return month
