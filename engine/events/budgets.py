@@ -62,7 +62,7 @@ def read_budget(content: object, *, given: bool = False) -> tuple[Budget | None,
 
     Args:
         content: the budget.
-        given: it is given now, and not read from a log: its amount must be a text of plain digits.
+        given: it is given now, and not read from a log: its amount must be plain digits.
     """
     try:
         return Budget.model_validate(content, context=GIVEN if given else None), []

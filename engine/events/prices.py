@@ -19,6 +19,7 @@ from engine.events.bounds import FAULTS, NAME_CHARACTERS
 from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT
 from engine.events.times import SECOND, Micros, StatedMicros, format_time, parse_time
+from engine.events.values import OddlyWritten
 
 __all__ = [
     "ANY",
@@ -54,8 +55,8 @@ _RATES: Final = 2_000
 _LONGEST: Final = 3_653 * 86_400 * SECOND
 """Of the times of a version: a stretch of use that is longer could not be stored."""
 GIVEN: Final = {"given": True}
-"""Context of the validation of what is given now: its numbers and times are texts. YAML reads `010` as 8 and `1:30` as 90, and a
-year is a number; what stands in a log was taken by the rules of its time."""
+"""Context of the validation of what is given now: its numbers are plain digits, and its times texts, where a log has microseconds;
+what stands in a log was taken by the rules of its time."""
 _OF_THE_MACHINE: Final = ("localtime", "posixrules", "posix/", "right/")
 """Names, or beginnings of names, of zones that differ from machine to machine."""
 
@@ -72,8 +73,8 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
             raise ValueError(f"{value!r} is a binary number; write it in quotes, so that it is exact")  # noqa: TRY004 - for pydantic
         if isinstance(value, bool) or not isinstance(value, int | str | Decimal) or len(str(value)) > 2 * _DIGITS:
             raise ValueError("must be a decimal number in quotes")
-        if info.context is GIVEN and not isinstance(value, str):
-            raise ValueError(f"{value} is not in quotes, and without them YAML reads 010 as 8 and 1:30 as 90; write it in quotes")
+        if info.context is GIVEN and isinstance(value, OddlyWritten):
+            raise ValueError(f"is read by YAML as {value}; write its digits in quotes")
         try:
             number = Decimal(value)
         except InvalidOperation:
@@ -248,7 +249,7 @@ def read_book(spec: Mapping[str, Any], *, given: bool = False) -> tuple[PriceBoo
 
     Args:
         spec: the specification.
-        given: it is given now, and not read from a log: numbers and times must be texts, and numbers plain digits.
+        given: it is given now, and not read from a log: numbers must be plain digits, and times texts.
     """
     try:
         return PriceBook.model_validate(spec, context=GIVEN if given else None), []

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, TEXT_CHARACTERS
 
-__all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "Text"]
+__all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "OddlyWritten", "Text"]
 
 DEEPEST: Final = NESTING
 """Levels of nesting. Parsers stop at 200, and an event may later be nested in another one (a parked input)."""
@@ -44,3 +44,7 @@ Labels = Annotated[dict[Name, Name], Field(max_length=LABELS)]
 
 Count = Annotated[int, Field(ge=0, le=INT32)]
 """A count of 32 bits, as in Kubernetes."""
+
+
+class OddlyWritten(int):
+    """A whole number that YAML has read from other than plain digits: `010` is 8, `0x10` is 16, `1:30` is 90."""

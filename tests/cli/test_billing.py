@@ -263,7 +263,7 @@ def test_a_closed_month_never_changes(billed):
     assert "was closed" in billed("billing", "close", "2023-05", "--at", "2023-06-03T00:00:00Z", code=2).err
     before = billed("billing", "export", "--format", "jsonl", "--period", "2023-05").out
     # A node of the attempt's becomes known only now: nothing here has one, so a later book is what changes the past of nobody.
-    later = BOOK.replace("multipliers:", 'preempted_free_seconds: "60"\n      multipliers:')
+    later = BOOK.replace("multipliers:", "preempted_free_seconds: 60\n      multipliers:")
     Path("prices.yaml").write_text(later)
     assert "has other rules, but was in force" in billed("apply", "prices.yaml", "--at", "2023-06-04T00:00:00Z", code=2).err
     assert billed("billing", "export", "--format", "jsonl", "--period", "2023-05").out == before
@@ -515,13 +515,13 @@ BAD = [
         '    - version: first\n      minimum_seconds: "1_0"\n',
         "spec.versions[0].minimum_seconds: '1_0' is not written as plain digits; write 10",
     ),
-    ('"0.0005"', "010", "spec.versions[0].prices.gpu_seconds.*: 8 is not in quotes, and without them YAML reads 010 as 8"),
-    ('"0.0005"', "1:30", "spec.versions[0].prices.gpu_seconds.*: 90 is not in quotes"),
-    ('"0.5"', "0x10", "spec.versions[0].multipliers[0].factor: 16 is not in quotes"),
+    ('"0.0005"', "010", "spec.versions[0].prices.gpu_seconds.*: is read by YAML as 8; write its digits in quotes"),
+    ('"0.0005"', "1:30", "spec.versions[0].prices.gpu_seconds.*: is read by YAML as 90"),
+    ('"0.5"', "0x10", "spec.versions[0].multipliers[0].factor: is read by YAML as 16"),
     (
         "    - version: first\n",
         "    - version: first\n      minimum_seconds: 1_0\n",
-        "spec.versions[0].minimum_seconds: 10 is not in quotes",
+        "spec.versions[0].minimum_seconds: is read by YAML as 10",
     ),
     ('from: "2023-01-01"', "from: 2027", "spec.versions[0].from: must be a time such as '2026-01-01' or"),
     ('from: "2023-01-01"', "from: 20260101", "spec.versions[0].from: must be a time such as '2026-01-01' or"),

@@ -116,7 +116,7 @@ def test_a_budget_of_which_nothing_is_used_is_shown(lahar):
     ("budget", "told"),
     [
         ("{amount: 10.5, currency: EUR}", "spec.budget.amount: 10.5 is a binary number; write it in quotes"),
-        ("{amount: 0100, currency: EUR}", "spec.budget.amount: 64 is not in quotes"),
+        ("{amount: 0100, currency: EUR}", "spec.budget.amount: is read by YAML as 64"),
         ('{amount: "-1", currency: EUR}', "spec.budget.amount: -1 must not be below zero"),
         ('{amount: "0", currency: EUR}', "spec.budget.amount: must be more than 0"),
         ('{amount: "1e999999999", currency: EUR}', "spec.budget.amount: 1e999999999 has more than 30 digits"),

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from engine.events.bounds import NESTING, NUMBER_CHARACTERS, VALUES, YAML_TAG_DIRECTIVES
+from engine.events.values import OddlyWritten
 
 __all__ = ["UnreadableYamlError", "read_yaml"]
 
@@ -70,7 +71,8 @@ class _Open:
 def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> list[object]:
     """Return the documents of a YAML stream as plain JSON values; empty documents are left out.
 
-    Keys become strings; anchors and merge keys are resolved, within bounds.
+    Keys become strings; anchors and merge keys are resolved, within bounds. A whole number is `OddlyWritten` unless
+    its digits are plain.
 
     Args:
         content: the bytes.
@@ -210,7 +212,7 @@ class _Documents:
                 number = loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
                 if isinstance(number, float) and number - number != 0:
                     raise UnreadableYamlError(f"not YAML: a number that is not finite, {text}{self._place()}")
-                return number
+                return number if kind == "float" or str(number) == text else OddlyWritten(number)
             case "merge" if self._open and self._open[-1].is_mapping and len(self._open[-1].items) % 2 == 0:
                 return _Merge
             case "merge":
