@@ -45,7 +45,7 @@ ANY: Final = "*"
 """Every node type or GPU model without a price of its own."""
 
 _PLAIN: Final = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-"""Form of a number that is given now; books in logs may have any that `Decimal` reads."""
+"""Form of a number that is given now; those in logs may have any that `Decimal` reads."""
 _DIGITS: Final = 30
 """Digits of a price; products of a price, its multipliers and a quantity stay within `decimals.EXACT`."""
 _FACTOR_DIGITS: Final = 12

@@ -199,6 +199,17 @@ def test_a_budget_that_cannot_be_read_is_none():
     assert story.use("1000") == []
 
 
+@pytest.mark.parametrize("amount", ["1_000", "\u0661\u0660\u0660\u0660", " 1000 ", "+1000"])
+def test_a_budget_of_a_log_keeps_an_amount_that_is_refused_now(amount):
+    """Earlier builds took it; a snapshot has it as it was given, too."""
+    story = Story()
+    story.budget(amount, [100])
+    stored = [(record, STAGE.dump(story.state, record)) for record in STAGE.records(story.state)]
+    story.state = STAGE.initial()
+    STAGE.load(story.state, stored)
+    assert story.use("1000") == ["2026-03 100 % of 1000: 1000"]
+
+
 @pytest.mark.parametrize(
     ("budget", "use"), [("10", "9." + 40 * "9"), ("100000000000000000000.000000001", "100000000000000000000"), ("1000", "999.9999")]
 )

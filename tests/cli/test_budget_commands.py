@@ -121,6 +121,7 @@ def test_a_budget_of_which_nothing_is_used_is_shown(lahar):
         ('{amount: "0", currency: EUR}', "spec.budget.amount: must be more than 0"),
         ('{amount: "1e999999999", currency: EUR}', "spec.budget.amount: 1e999999999 has more than 30 digits"),
         (f'{{amount: "{"1" * 40}", currency: EUR}}', "spec.budget.amount: "),
+        ('{amount: "1_000", currency: EUR}', "spec.budget.amount: '1_000' is not written as plain digits; write 1000"),
         ('{amount: "1", currency: euro}', "spec.budget.currency: 'euro' is no code of ISO 4217"),
         ('{amount: "1"}', "spec.budget.currency: Field required"),
         ('{amount: "1", currency: EUR, thresholds: [50, 50]}', "spec.budget.thresholds: 50 stands there twice"),
