@@ -233,6 +233,21 @@ class TestApply:
         assert done.err.endswith("; nothing is applied\n")
         assert not (folder / "lahar.db").exists()
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "kind: PriceBook\nspec:\n  currency: EUR\n  currency: USD\n",
+            "{kind: PriceBook,\n spec: {\n  currency: EUR,\n  currency: USD}}\n",
+            '{"kind": "PriceBook",\n "spec": {\n  "currency": "EUR",\n  "currency": "USD"}}\n',
+        ],
+    )
+    def test_a_key_that_stands_twice_is_refused_in_any_notation(self, lahar, folder, text):
+        (folder / "x").write_text(text)
+        for command in (("apply",), ("job", "submit")):
+            done = lahar(*command, "x", code=1)
+            assert "x: line 1: the key 'currency' stands there twice (line 4 of the document)" in done.err
+        assert not (folder / "lahar.db").exists()
+
     def test_a_file_that_is_not_there(self, lahar, folder):
         assert lahar("apply", "nowhere.yaml", code=2).err == "lahar: nowhere.yaml: No such file or directory\n"
         assert "Is a directory" in lahar("apply", folder, code=2).err

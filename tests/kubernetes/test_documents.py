@@ -156,6 +156,11 @@ def bomb(merge: bool) -> bytes:
         (b"kind: Pod\nspec:\n  a: .nan", "not finite, .nan (line 3 of the document)"),
         (b"kind: Pod\nspec: {a: 1}\nkind: Job", "the key 'kind' stands there twice (line 3 of the document)"),
         (b"kind: Pod\nspec: {1: a, b: 2,\n  '1': a}", "the key '1' stands there twice (line 3 of the document)"),
+        (b"{kind: Pod, spec: {a: 1, b: 2,\n  a: 3}}", "the key 'a' stands there twice (line 2 of the document)"),
+        (b'{"kind": "Pod", "spec": {"a": 1, "a": 1}}', "the key 'a' stands there twice (line 1 of the document)"),
+        (b'[{"kind": "Pod", "spec": 0},\n {"kind": "Pod",\n"kind": "Job"}]', "the key 'kind' stands there twice (line 3 of"),
+        (b'{"kind": "Pod", "spec": {"a": "\\u0022", "a": "\\u0022\\u0022"}}', "the key 'a' stands there twice (line 1 of"),
+        (b'{"kind": "Pod", "a": "\\ud83d\\ude00", "a": 1}', "the key 'a' stands there twice"),  # no escape of YAML
         (b"metadata: 1" + b"0" * 5000, "not YAML"),
         (b"hello", "text is no object"),
         (b"3", "a int is no object"),
@@ -174,6 +179,22 @@ def test_what_is_no_object(data: bytes, reason: str) -> None:
     assert found
     assert isinstance(found[0], Unreadable)
     assert reason in found[0].reason
+
+
+def test_a_key_that_stands_twice_costs_its_own_object_only() -> None:
+    data = pretty(POD) + b'{"kind": "Pod",\n "kind": "Job"}\n' + pretty(JOB)
+    assert contents(data) == [POD, JOB]
+    assert reasons(data) == ["the key 'kind' stands there twice (line 2 of the document)"]
+
+
+TEXTS = st.text("Q\\u02a", max_size=9)
+
+
+@given(st.recursive(TEXTS, lambda one: st.dictionaries(TEXTS, one)), st.sampled_from([b"Q", b'\\"', b"\\u0022"]))
+def test_what_looks_like_a_key_that_stands_twice_is_none(value: object, quote: bytes) -> None:
+    """Escapes, quotes that are escaped in either way, and a long number."""
+    data = compact({"kind": "Pod", "spec": [value, {"a": value}], "a": 10**4000}).replace(b"Q", quote)
+    assert contents(data) == [json.loads(data)]
 
 
 def test_yaml_of_more_values_than_the_bound_is_refused() -> None:

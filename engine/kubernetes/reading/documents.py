@@ -2,7 +2,7 @@
 
 Accepted in any mixture: YAML documents, JSON, JSON Lines, concatenated pretty-printed JSON (`kubectl get -w -o json`), arrays
 (successive versions of one object), Lists, watch envelopes, CloudEvents. An unreadable piece is an item of its own, with its place,
-and reading continues after it.
+and reading continues after it; one in which a key stands twice is unreadable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from engine.events.bounds import OBJECT_BYTES, UNREADABLE
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.object_splitter import Piece, Pieces
-from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
+from engine.kubernetes.reading.yaml_values import RepeatedKeyError, UnreadableYamlError, read_yaml
 
 __all__ = ["Change", "Document", "DocumentReader", "Unreadable", "kind_of", "read_documents", "read_stream"]
 
@@ -188,6 +188,9 @@ def _all_items(piece: Piece) -> Iterator[Document | Unreadable]:
     elif piece.form != "end":
         try:
             values = read_yaml(piece.content)
+        except RepeatedKeyError as error:  # JSON is YAML, and so has a line, too
+            yield Unreadable(piece.line, piece.path, piece.content, str(error))
+            return
         except UnreadableYamlError as error:
             yield Unreadable(piece.line, piece.path, piece.content, piece.fault or str(error))
             return

@@ -11,11 +11,12 @@ it takes no more memory than one of them, and what could be read of it is there.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from engine.events.bounds import LIST_BYTES, OBJECT_BYTES, VALUES
 from engine.kubernetes.reading.brackets import Brackets
@@ -25,8 +26,8 @@ __all__ = ["Form", "Piece", "Pieces"]
 
 
 Form = Literal["json", "flow", "yaml", "garbage", "end"]
-"""`flow`: brackets that balance but are no JSON, so perhaps YAML in flow style. `yaml`: to be read as YAML. `end`: what stands
-behind the items of a List."""
+"""`flow`: brackets that balance but are no JSON, or JSON with a key twice: perhaps YAML in flow style. `yaml`: to be read as YAML.
+`end`: what stands behind the items of a List."""
 
 
 class Piece(NamedTuple):
@@ -61,11 +62,26 @@ def _value(content: bytes) -> object:
 
     Raises:
         TooManyValuesError: by its brackets and commas, those in strings included, it may hold more than `VALUES` values.
-        ValueError: it is no JSON.
+        ValueError: it is no JSON, or has a key twice.
     """
     if len(content) > VALUES and content.count(b",") + content.count(b"[") + content.count(b"{") > VALUES:
         raise TooManyValuesError(f"more than {VALUES:,} values")
-    return from_json(content, allow_inf_nan=False)
+    value = from_json(content, allow_inf_nan=False)
+    # A value that was lost took the quotes of its key with it, unless escapes of quotes make up for them.
+    if content.count(b'"') != to_json(value).count(b'"') or b"\\u0022" in content:
+        _WITH_UNIQUE_KEYS.decode(content.decode())
+    return value
+
+
+def _must_be_unique(pairs: Sequence[tuple[str, object]]) -> None:
+    keys: set[str] = set()
+    for key, _ in pairs:
+        if key in keys:
+            raise ValueError(f"the key {key[:80]!r} stands there twice")
+        keys.add(key)
+
+
+_WITH_UNIQUE_KEYS: Final = json.JSONDecoder(object_pairs_hook=_must_be_unique)
 
 
 class Pieces:

@@ -14,7 +14,7 @@ import yaml
 from engine.events.bounds import NESTING, NUMBER_CHARACTERS, VALUES, YAML_TAG_DIRECTIVES
 from engine.events.values import OddlyWritten
 
-__all__ = ["UnreadableYamlError", "read_yaml"]
+__all__ = ["RepeatedKeyError", "UnreadableYamlError", "read_yaml"]
 
 _TAGS: Final = "tag:yaml.org,2002:"
 _KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": "sequence", "pairs": "sequence"}
@@ -23,6 +23,13 @@ _KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": 
 
 class UnreadableYamlError(ValueError):
     """Raised when bytes are no YAML, or YAML without an equivalent in JSON."""
+
+
+class RepeatedKeyError(UnreadableYamlError):
+    """Raised when a key stands twice in a mapping."""
+
+    def __init__(self, key: str, place: str) -> None:
+        super().__init__(f"the key {key[:80]!r} stands there twice{place}")
 
 
 # libyaml is ten times faster; PyYAML is at times built without it.
@@ -80,8 +87,9 @@ def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> l
         unique: a key that stands twice in a mapping is refused; else its last value counts.
 
     Raises:
-        UnreadableYamlError: it is no YAML, has a key twice, refers to itself, nests more than `NESTING` levels, holds too many
-            values or too long a number; the text names the bound.
+        RepeatedKeyError: it has a key twice.
+        UnreadableYamlError: it is no YAML, refers to itself, nests more than `NESTING` levels, holds too many values or too long a
+            number; the text names the bound.
     """
     try:
         return _Documents(content, values, unique=unique).read()
@@ -160,7 +168,7 @@ class _Documents:
     def _new_key(self, value: object, keys: set[str]) -> str:
         key = _key(value)
         if self._unique and key in keys:
-            raise UnreadableYamlError(f"not YAML: the key {key[:80]!r} stands there twice{self._place()}")
+            raise RepeatedKeyError(key, self._place())
         keys.add(key)
         return key
 
