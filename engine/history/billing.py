@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
     job: str
     attempt: str
-    """`worker[2] attempt 1`"""
+    """`worker[2] attempt 1`; `review`: it is about the progress of a review."""
     what: str
 
     def document(self) -> dict[str, Any]:
@@ -90,11 +90,19 @@ def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
 def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinished]:
     shard = ShardId(STAGE, number)
     state, found, lost = _STAGE.initial(), list[Finding](), dict[str, Finding]()
-    taken = TakenInputs(log, _STAGE, number, lambda event: found.extend(_applied(state, event, _STAGE.absorb)))
+    cause = ""
+
+    def take(event: Event[Data]) -> None:
+        nonlocal cause
+        if event.data.TOPIC == "job-events":
+            cause = event.id
+        found.extend(_applied(state, event, _STAGE.absorb))
+
+    taken = TakenInputs(log, _STAGE, number, take)
     for record in _written(log, shard):
         event = decode(record.message, bounded=False)
         taken.up_to(record.basis)
-        found += _check_event(state, event)
+        found += _check_event(state, event, cause)
         lost |= _originals(event)
         found += _applied(state, event, _STAGE.evolve)
         state.touched.clear()
@@ -249,18 +257,17 @@ def _events(log: Searchable, *topics: Any) -> Iterator[Event[Data]]:  # noqa: AN
         yield decode(record.message, bounded=False)
 
 
-def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
+def _check_event(state: State, event: Event[Data], cause: str) -> Iterator[Finding]:
+    """Yield what is wrong with an event by what was known before it, the job event `cause` last."""
     data = event.data
-    if not isinstance(data, Usage):
-        return
-    place = attempt_of(data)
+    if not isinstance(data, Usage | UsageReviewed):
+        return  # bookkeeping of the processor
+    place = attempt_of(data) if isinstance(data, Usage) else "review"
     known = known_of(state, event.subject)
     if known is None:
         yield Finding(event.subject, place, f"{event.type} {event.id}: no job event names the job")
         return
-    if event.sequence != known.job.written + 1:
-        yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} after {known.job.written}")
-    yield from (Finding(event.subject, place, f"{event.id} {fault}") for fault in faults_of(event, state, known))
+    yield from (Finding(event.subject, place, f"{event.id} {fault}") for fault in faults_of(event, state, known, cause))
 
 
 def _check_job(state: State, known: Known) -> Iterator[Finding]:

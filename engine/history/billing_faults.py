@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -14,36 +15,73 @@ from engine.billing.evolve import run_of
 from engine.billing.state import Attempt, Known, Run, State
 from engine.billing.turn import Turn
 from engine.events import Event
-from engine.events.billing import Charge, UsageRecorded, UsageWithdrawn
+from engine.events.billing import Charge, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
 from engine.events.times import format_time
 
 __all__ = ["charges_in", "faults_of", "stretch"]
 
 
-def faults_of(event: Event[Any], state: State, known: Known) -> Iterator[str]:
-    """Yield what is wrong with an event about a job's use.
+_ATTRIBUTES: Final = ("id", "source", "subject", "time", "correlationid", "causationid", "clusterid")
+"""Attributes of an event that can be made again. Its type chooses what its data are; when it was recorded depends on the clock."""
+_attributes: Final[Callable[[Event[Any]], tuple[object, ...]]] = attrgetter(*_ATTRIBUTES)
+
+
+def faults_of(event: Event[Any], state: State, known: Known, cause: str) -> Iterator[str]:
+    """Yield what is wrong with an event about a job: the product's own code makes it again.
 
     Args:
-        event: a record, a reversal or a withdrawal; others have no fault.
+        event: one of the billing stage's.
         state: of the shard that wrote it, by what it had taken and written before.
         known: the job.
+        cause: id of the last job event that the shard had taken; empty: it had taken none.
     """
     data = event.data
-    if isinstance(data, UsageWithdrawn):
-        yield from _of_withdrawal(state, known, data)
-    elif isinstance(data, UsageRecorded):
-        cause = None if data.at_mark else event.causationid
-        yield from _of_record(data, Turn(state, known, event.recordedtime, cause))
-
-
-def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
-    """Yield what is wrong with a record or a reversal: the product's own code makes it again."""
-    known, back = turn.known, data.reverses
+    timed = isinstance(data, UsageReviewed) or data.at_mark
+    turn = Turn(state, known, event.recordedtime, None if timed else cause)
+    if isinstance(data, UsageReviewed):
+        yield from _of_review(event, turn)
+        return
     attempt = known.find(data.task, data.index, data.attempt)
     if attempt is None:
         yield "is about an attempt that no job event names"
         return
+    begun = event.causationid  # what a timer's event follows may not be known any more
+    if isinstance(data, UsageFailed):
+        yield from _of_attributes(event, turn.event(data, turn.now, attempt.created.id))
+        return
+    yield from _of_withdrawal(data, turn, attempt) if isinstance(data, UsageWithdrawn) else _of_record(data, turn, attempt)
+    yield from _of_attributes(event, turn.event(data, data.end, begun))
+
+
+def _of_attributes(event: Event[Any], expected: Event[Any]) -> Iterator[str]:
+    """Yield what is wrong with an event beside its data."""
+    if event.sequence != expected.sequence:
+        yield f"has sequence {event.sequence} after {expected.sequence - 1}"
+    elif _attributes(event) != _attributes(expected):
+        for name, found, should in zip(_ATTRIBUTES, _attributes(event), _attributes(expected), strict=True):
+            if found != should:
+                yield f"has {name} {found!r}; expected {should!r}"
+
+
+def _of_review(event: Event[UsageReviewed], turn: Turn) -> Iterator[str]:
+    """Yield what is wrong with the progress of a review; which step comes next is not computed again."""
+    data, state = event.data, turn.state
+    if data.mark is None:
+        if event.causationid == state.sweep_cause:
+            turn.cause = state.sweep_cause  # the first of some steps of a review for a price book
+        expected = turn.reviewed(data.next, sweep=data.sweep, node=data.node, last=data.last, forgotten=data.forgotten)
+    elif 0 <= data.next < len(turn.known.attempts):
+        expected = turn.passed(turn.known.attempts[data.next], data.mark)
+    else:
+        yield "is about an attempt that no job event names"
+        return
+    yield from _of_attributes(event, expected)
+
+
+def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[str]:
+    """Yield what is wrong with a record or a reversal."""
+    known, back = turn.known, data.reverses
     standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
         run, revision, length = run_of(data), attempt.revision, data.length
@@ -73,12 +111,12 @@ def _of_record(data: UsageRecorded, turn: Turn) -> Iterator[str]:
             yield f"has {name} {found!r}; expected {should!r}"
 
 
-def _of_withdrawal(state: State, known: Known, data: UsageWithdrawn) -> Iterator[str]:
+def _of_withdrawal(data: UsageWithdrawn, turn: Turn, attempt: Attempt) -> Iterator[str]:
     """Yield what is wrong with a withdrawal. Earlier builds said neither the tenant nor the amount."""
-    attempt = known.find(data.task, data.index, data.attempt)
-    found = [] if attempt is None else _standing(attempt, data, data.record, data.period)
+    state, known = turn.state, turn.known
+    found = _standing(attempt, data, data.record, data.period)
     void = [part(run, max(run.start, data.start), min(run.end, data.end)) for run in found]
-    if attempt is None or not void:
+    if not void:
         yield f"takes back what is not recorded on the invoice of {data.period}"
         return
     if data.uid != attempt.uid:
