@@ -48,6 +48,7 @@ def faults_of(event: Event[Any], state: State, known: Known, cause: str) -> Iter
         return
     begun = event.causationid  # what a timer's event follows may not be known any more
     if isinstance(data, UsageFailed):
+        yield from _of_failure(data, turn, attempt)
         yield from _of_attributes(event, turn.event(data, turn.now, attempt.created.id))
         return
     yield from _of_withdrawal(data, turn, attempt) if isinstance(data, UsageWithdrawn) else _of_record(data, turn, attempt)
@@ -79,12 +80,25 @@ def _of_review(event: Event[UsageReviewed], turn: Turn) -> Iterator[str]:
     yield from _of_attributes(event, expected)
 
 
+def _of_failure(data: UsageFailed, turn: Turn, attempt: Attempt) -> Iterator[str]:
+    """Yield what is wrong with an event that says that an attempt cannot be charged."""
+    again = turn.corrections(replace(attempt, fault=""), turn.now if data.at_mark else None)
+    made = next(again, None)
+    if made is None or not isinstance(made.data, UsageFailed):
+        yield f"says that the attempt cannot be charged ({data.error}); it can be"
+    elif made.data != data:
+        yield f"says {data}; expected {made.data}"
+    elif attempt.fault == data.error:
+        yield f"says again that the attempt cannot be charged ({data.error})"
+
+
 def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[str]:
     """Yield what is wrong with a record or a reversal."""
     known, back = turn.known, data.reverses
     standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
-        run, revision, length = run_of(data), attempt.revision, data.length
+        run, revision = run_of(data), attempt.revision
+        length = data.length if data.record == "excess" else data.end - data.start
         if standing:
             yield f"records what is recorded already: {stretch(standing[0])}"
         run = replace(run, month=month_of(run.start, turn.state.book.time_zone).name)

@@ -26,7 +26,7 @@ MONTH_LATER = 40 * 86_400
 UNKNOWN_BY_THEN = {"ended", "at_mark"}
 """ended: an hour mark ends a record; what ends the use at that moment is learnt later. at_mark: which kind of input caused it."""
 LEARNT_LATER = {
-    *("record", "start", "end", "length", "kind", "begun", "node", "node_type", "gpu_model", "worth"),
+    *("start", "kind", "begun", "node", "node_type", "gpu_model", "worth"),
     *("inferred_start", "inferred_end"),
 }
 """Fields of a record that a later one may have corrected, because more was learnt."""

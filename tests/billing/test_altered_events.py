@@ -15,8 +15,10 @@ from test_altered_bills import MONTH_LATER, Altered, findings, with_event
 
 from engine.billing.absorb import _FEW
 from engine.billing.runs import LONGEST
+from engine.billing.stage import STAGE
 from engine.events import Event, decode
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
+from engine.events.ids import output_id
 from engine.events.inputs import NodeObserved
 from engine.history.billing import Finding
 from engine.log.memory import MemoryLog
@@ -43,6 +45,20 @@ def changed(log: MemoryLog, ident: str, change: Callable[[Event[Any]], Event[Any
             yield record if event.id != ident else with_event(record, change(event))
 
     return findings(Altered(log, of))
+
+
+def with_more(log: MemoryLog, like: Event[Any], data: Any, cause: str) -> list[Finding]:
+    """Return what is found if the stage had written something more of an event's job."""
+    sequence = 1 + max(event.sequence for event in written(log) if event.subject == like.subject)
+
+    def add(records: list[Record]) -> Iterator[Record]:
+        yield from records
+        now = records[-1].message.recordedtime
+        ident = output_id(STAGE, like.subject, sequence)
+        more = replace(like, id=ident, type=data.TYPE, time=now, recordedtime=now, sequence=sequence, causationid=cause, data=data)
+        yield with_event(records[-1], more)
+
+    return findings(Altered(log, add))
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +128,42 @@ def test_progress_of_a_review_of_an_attempt_that_never_was(eventful: MemoryLog) 
     event = next(event for event in written(eventful) if isinstance(event.data, UsageReviewed) and event.data.mark is not None)
     found, *_ = changed(eventful, event.id, lambda one: replace(one, data=with_fields(one.data, next=9)))
     assert found.sentence() == f"waits review: {event.id} is about an attempt that no job event names"
+
+
+@pytest.mark.parametrize("at_mark", [False, True])
+def test_an_attempt_that_can_be_charged_is_said_not_to_be(at_mark: bool) -> None:
+    story = Story()
+    used(story, "j")
+    (usage,) = written(story.log)
+    _, started, *_, last = [record.message.id for record in story.log.scan(["job-events"])]
+    failed = UsageFailed("main", 0, 1, usage.data.uid, "ValueError: no", at_mark)
+    (found,) = with_more(story.log, usage, failed, started if at_mark else last)
+    assert found.attempt == "main[0] attempt 1"
+    assert found.what.endswith(" says that the attempt cannot be charged (ValueError: no); it can be")
+
+
+def test_another_reason_why_an_attempt_cannot_be_charged(eventful: MemoryLog) -> None:
+    usual = findings(eventful)
+    (failed,) = [event for event in written(eventful) if isinstance(event.data, UsageFailed)]
+    for name, other in (("error", "ValueError: no"), ("uid", "other")):
+        found = changed(eventful, failed.id, lambda one, change={name: other}: replace(one, data=with_fields(one.data, **change)))
+        assert len(found) == len(usual) + 1, name
+    *found, _ = with_more(eventful, failed, failed.data, failed.causationid)
+    assert [one.what.partition(" (")[0].partition(" ")[2] for one in found] == ["says again that the attempt cannot be charged"]
+
+
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_times_of_a_use_that_was_corrected_later_are_those_of_its_length(name: str) -> None:
+    """Without a price book, so that no amount differs; the event is of the changed end, too."""
+    story = Story()
+    used(story, "j")
+    story.late("j", 0, 200, rank="node", ended=NOON + 50 * SECOND)
+    (usage, *_) = written(story.log)
+    assert findings(story.log) == []
+    sooner = {name: getattr(usage.data, name) - SECOND}
+    found = changed(
+        story.log,
+        usage.id,
+        lambda one: replace(one, time=one.time - SECOND * (name == "end"), data=with_fields(one.data, **sooner)),
+    )
+    assert any(" has length 100000000; expected " in one.what for one in found)
