@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from job_programs import HOUR, SECOND
 from standing import written
 
 import engine.billing
+from engine.billing import charges
 from engine.billing.persist import _UNPACKED, known_of
 from engine.billing.runs import LONGEST
 from engine.billing.stage import _AT_ONCE, BillingStage
@@ -257,6 +259,22 @@ def test_the_longest_attempt_that_is_charged_is_120_invoices():
     story.end("j", 0, 0)
     periods = [event.data.period for event in written(story.log)]
     assert len(periods) == len(set(periods)) <= 122
+
+
+def test_what_is_remembered_of_charges_has_a_bound(monkeypatch):
+    """Each job has a factor and a length of its own; what is forgotten is computed anew."""
+    monkeypatch.setattr(charges, "_KNOWN", 3)
+    story = Story()
+    factors = [{"tenant": f"t{number}", "factor": str(number)} for number in range(8)]
+    story.prices({"prices": PRICES, "multipliers": factors})
+    for number in (*range(8), 0):
+        job = f"j{number}-{story.said}"
+        story.say("job-events", JobOpened("Job", job, managed=False, spec=JobSpec(), tenant=f"t{number}"), job, 0)
+        story.start(job, 0, 0)
+        story.run(job, 0, 0)
+        story.end(job, 0, 10 + number)
+        assert story.amount(job) == (10 + number) * number * Decimal("0.1")
+        assert len(story.shard.state.book.charges) <= 3
 
 
 FORBIDDEN = {"time", "random", "os", "socket", "threading", "secrets", "uuid", "asyncio", "pathlib", "subprocess", "logging"}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from bill_story import PRICES, Story
+from bill_story import NOON, PRICES, Story
 from billing_shard import opened
+from job_programs import SECOND
 from standing import written
 
 from engine.billing.absorb import _FEW
 from engine.events import Topic
+from engine.events.attempts import AttemptChanged
 from engine.events.billing import UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import JobRevised
+from statemachines.spec import Requests
 
 HOUR = 3600
 BY_TYPE = {"gpu_seconds": {"*": "0.1", "large": "1"}}
@@ -177,4 +180,59 @@ def test_what_a_price_book_adds_names_the_book_and_no_fact_about_a_node() -> Non
     book = last(story, "cluster")
     story.say("cluster", NodeObserved("n1"), "n1", 201)
     story.wait(600)
+    assert causes(story, before) == {book}
+
+
+def corrected(story: Story, since: int) -> dict[tuple[str, str], set[str]]:
+    """Return kind and tenant → causes of what was recorded of uses, but for the first events."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for event in written(story.log)[since:]:
+        if isinstance(event.data, UsageRecorded):
+            found.setdefault((event.data.kind, event.data.tenant), set()).add(event.causationid)
+    return found
+
+
+def test_what_a_price_book_adds_before_a_use_that_a_fact_corrects_names_the_book() -> None:
+    story = Story()
+    story.start("j", 0, 0)
+    story.run("j", 0, 50)
+    story.end("j", 0, 100)
+    before = len(written(story.log))
+    story.prices({"prices": PRICES, "bill_queued": True}, at=200)
+    book = last(story, "cluster")
+    story.say("cluster", NodeObserved("n1", type="small"), "n1", 201)
+    fact = last(story, "cluster")
+    story.wait(600)
+    assert corrected(story, before) == {("queued", "team"): {book}, ("running", "team"): {fact}}
+
+
+def test_a_use_of_other_terms_names_the_revision_and_the_use_before_it_the_book() -> None:
+    """Both are corrected by one review of many attempts; a resize of the moment of the revision has parted them."""
+    story = Story()
+    for index in range(_FEW + 1):
+        story.start("j", index, 0)
+        story.run("j", index, 0)
+        story.say("job-events", AttemptChanged("main", index, 1, requests=Requests(gpu=2)), "j", 50)
+        story.end("j", index, 100)
+    before = len(written(story.log))
+    story.prices({"prices": PRICES}, at=200)
+    book = last(story, "cluster")
+    story.say("job-events", JobRevised(tenant="other"), "j", 50, recorded=201)
+    revision = last(story, "job-events")
+    story.wait(600)
+    assert corrected(story, before) == {("running", "team"): {book}, ("running", "other"): {revision}}
+
+
+def test_a_month_that_a_price_book_moves_names_the_book() -> None:
+    """Its first version is not in force yet, so that the month of the use is all that differs."""
+    story = Story()
+    begin = 29 * 24 * HOUR + 11 * HOUR  # 31 March, 23:00: in Tokyo it is April
+    story.start("j", 0, begin)
+    story.run("j", 0, begin)
+    story.end("j", 0, begin + 100)
+    before = len(written(story.log))
+    story.prices({"prices": PRICES, "from": NOON + 2 * begin * SECOND}, at=begin + 200, time_zone="Asia/Tokyo")
+    book = last(story, "cluster")
+    story.wait(begin + 600)
+    assert {record.run.period for record in story.records()} == {"2026-04"}
     assert causes(story, before) == {book}
