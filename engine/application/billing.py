@@ -24,6 +24,7 @@ from engine.controls import must_be_text
 from engine.events import Data, Event, decode, encode
 from engine.events.billing import PeriodClosed, UsageRecorded, UsageReviewed
 from engine.events.ids import digest
+from engine.events.inputs import ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros, format_time, to_micros
@@ -33,7 +34,7 @@ from engine.history.budgets import BudgetStanding, budget_standings, check_budge
 from engine.history.closings import Closing, closings
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
-from engine.history.reading import cluster_facts, events_of
+from engine.history.reading import cluster_facts, cluster_records, events_of
 from engine.history.record_events import events_behind
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
@@ -159,7 +160,15 @@ class Bills:
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
         """Return invoices by month and tenant; arguments and errors as of `records`."""
         wanted = self.wanted(period, tenant, other=other)
-        return self.ask(lambda usage: invoices(usage.runs(wanted), other=other))
+        return self.ask(lambda usage: invoices(usage.runs(wanted), self._versions(), other=other))
+
+    def _versions(self) -> dict[str, PriceVersion]:
+        """Return the price versions by name, also those that a later book leaves out."""
+        books, found = PriceBooks(), dict[str, PriceVersion]()
+        for _, event in cluster_records(self._source, {ObjectApplied.TYPE}):
+            if books.absorb(event):
+                found |= books.book.names
+        return found
 
     def closed(self) -> dict[str, Micros]:
         """Return the closed months, with the recorded time of each closing (microseconds).
@@ -191,7 +200,7 @@ class Bills:
         """
         moment = to_micros(until) if isinstance(until, datetime) else until
         runs, uncharged = quote(self._source, moment, tenant=tenant, other=other)
-        return quotes(runs), uncharged
+        return quotes(runs, self._versions()), uncharged
 
     def recorded_at(self, month: Month) -> Micros | None:
         """Return when open attempts are recorded whose use in a month is not recorded yet; see `engine.history.billing`."""

@@ -111,18 +111,19 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
 
 
 def unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
-    """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it prices.
+    """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it charges elsewhere.
 
-    `gpu_seconds` are not asked of nodes without GPUs: nothing there can use any.
+    `gpu_seconds` are not asked of nodes without GPUs, nor weighted seconds of GPUs alone: nothing there can use any.
     """
     nodes = facts.nodes.values()
     kinds = sorted({(node.type, node.gpu_model) for node in nodes}, key=str)
     with_gpus = {(node.type, node.gpu_model) for node in nodes if _may_have_gpus(node)}
-    for version, meter in [(one, meter) for one in _coming(book, now) for meter in one.prices]:
+    for version, meter in [(one, meter) for one in _coming(book, now) for meter in one.charged]:
+        of_gpus = meter == "gpu_seconds" or (meter == "weighted_seconds" and version.weights.keys() <= {"gpu_seconds"})
         for kind, model in kinds:
-            if meter == "gpu_seconds" and (kind, model) not in with_gpus:
+            if of_gpus and (kind, model) not in with_gpus:
                 continue
-            if version.rate("prices", meter, kind, model) is None:
+            if version.lacks_price(meter, kind, model):
                 path = f"spec.versions ({version.version}).prices.{meter}"
                 yield Fault(path, f"has no price for {model or kind or 'nodes of unknown type'}")
 
@@ -135,9 +136,7 @@ def _may_have_gpus(node: NodeObserved) -> bool:
 def unpriced_meters(book: Book, now: Micros) -> Iterator[Fault]:
     """Yield the versions in force, now or later, that leave meters without any price, which may be meant."""
     for version in _coming(book, now):
-        weighed = version.weights.keys() if "weighted_seconds" in version.prices else ()
-        left = [meter for meter in METERS if meter != "weighted_seconds" and meter not in version.prices and meter not in weighed]
-        if left:
+        if left := [meter for meter in METERS if meter not in ("weighted_seconds", *version.charged)]:
             path = f"spec.versions ({version.version}).prices"
             yield Fault(path, f"has no {', '.join(left)}: such use is recorded with the amount 0 and listed as unpriced")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import partial
@@ -14,9 +14,21 @@ from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT, plain
-from engine.events.prices import METERS, Meter
+from engine.events.prices import METERS, Meter, PriceVersion
 
-__all__ = ["Bill", "Invoice", "InvoiceLine", "Sum", "adjustment_id", "invoice_id", "invoices", "quotes", "rounded", "used"]
+__all__ = [
+    "Bill",
+    "Invoice",
+    "InvoiceLine",
+    "Sum",
+    "adjustment_id",
+    "invoice_id",
+    "invoices",
+    "quotes",
+    "rounded",
+    "unpriced",
+    "used",
+]
 
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
@@ -43,6 +55,18 @@ def used(data: UsageRecorded) -> Iterator[tuple[Charge, Decimal, Decimal]]:
     for charge in data.charges:
         taken = quantity(Decimal(charge.size), data.length)
         yield charge, taken, cost(charge.price, taken)
+
+
+def unpriced(data: UsageRecorded, rules: PriceVersion | None) -> Iterator[tuple[Meter, Decimal]]:
+    """Yield the meters of a run that lack a price, each with its quantity.
+
+    Args:
+        data: the run.
+        rules: the price version that it names; `None`: none, or it is not known any more.
+    """
+    for charge in data.charges:
+        if charge.price is None and (rules is None or rules.lacks_price(charge.meter, data.node_type, data.gpu_model)):
+            yield charge.meter, quantity(Decimal(charge.size), data.length)
 
 
 @dataclass(slots=True)
@@ -90,7 +114,7 @@ class Bill:
     """Corrections of closed months, by month; the lines include them."""
     price_versions: set[str] = field(default_factory=set)
     unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
-    """Quantities without a price, by meter, node type and GPU model (empty: unknown); below zero where reversals exceed them."""
+    """Quantities that lack a price, by meter, node type and GPU model (empty: unknown); below zero where reversals exceed them."""
     unpriced_jobs: set[str] = field(default_factory=set)
     """Ids of the jobs with use that no price version covers."""
     total: Sum = field(default_factory=Sum)
@@ -110,8 +134,8 @@ class Bill:
         """What rounding adds."""
         return EXACT.subtract(self.rounded, self.total.amount)
 
-    def take(self, event: Event[UsageRecorded]) -> None:
-        """Add a valid run."""
+    def take(self, event: Event[UsageRecorded], rules: PriceVersion | None) -> None:
+        """Add a valid run; `rules`: the price version that it names."""
         data = event.data
         line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject)
         sums = [self.total, self.lines.setdefault(line, Sum()), self.worths.setdefault(data.worth, Sum())]
@@ -123,11 +147,11 @@ class Bill:
         for charge, taken, amount in used(data):
             for one in sums:
                 one.take(charge.meter, taken, amount)
-            if charge.price is None and charge.meter != "weighted_seconds":
-                place = (charge.meter, data.node_type or "", data.gpu_model or "")
-                self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
-                if data.price_version is None:
-                    self.unpriced_jobs.add(event.subject)
+        for meter, taken in unpriced(data, rules):
+            place = (meter, data.node_type or "", data.gpu_model or "")
+            self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
+            if data.price_version is None:
+                self.unpriced_jobs.add(event.subject)
 
     def document(self) -> dict[str, Any]:
         """Return its JSON."""
@@ -201,21 +225,27 @@ class Invoice(Bill):
 B = TypeVar("B", bound=Bill)
 
 
-def invoices(runs: Iterable[Event[UsageRecorded]], *, other: bool = False) -> list[Invoice]:
-    """Return the invoices of valid runs, by month and tenant; `other`: they cover jobs of kind `Other`, too."""
-    return _added(runs, partial(Invoice, other=other))
+def invoices(runs: Iterable[Event[UsageRecorded]], versions: Mapping[str, PriceVersion], *, other: bool = False) -> list[Invoice]:
+    """Return the invoices of valid runs, by month and tenant.
+
+    Args:
+        runs: valid runs.
+        versions: the price versions by name, which say what should have a price.
+        other: they cover jobs of kind `Other`, too.
+    """
+    return _added(runs, versions, partial(Invoice, other=other))
 
 
-def quotes(runs: Iterable[Event[UsageRecorded]]) -> list[Bill]:
-    """Return the quotes of runs that are not recorded yet, by month and tenant."""
-    return _added(runs, Bill)
+def quotes(runs: Iterable[Event[UsageRecorded]], versions: Mapping[str, PriceVersion]) -> list[Bill]:
+    """Return the quotes of runs that are not recorded yet, by month and tenant; `versions` as of `invoices`."""
+    return _added(runs, versions, Bill)
 
 
-def _added(runs: Iterable[Event[UsageRecorded]], new: Callable[[str, str], B]) -> list[B]:
+def _added(runs: Iterable[Event[UsageRecorded]], versions: Mapping[str, PriceVersion], new: Callable[[str, str], B]) -> list[B]:
     found: dict[tuple[str, str], B] = {}
     for event in runs:
         key = (event.data.period, event.data.tenant)
         if (bill := found.get(key)) is None:
             bill = found[key] = new(key[1], key[0])
-        bill.take(event)
+        bill.take(event, versions.get(event.data.price_version or ""))
     return [found[key] for key in sorted(found)]

@@ -202,6 +202,24 @@ class PriceVersion(Specification):
                 return rates[name]
         return rates.get(ANY)
 
+    @property
+    def charged(self) -> list[Meter]:
+        """Meters that have a price somewhere: of their own, or by their weight in weighted seconds with a price."""
+        weighed = self.weights if "weighted_seconds" in self.prices else {}
+        return [meter for meter in METERS if meter in self.prices or meter in weighed]
+
+    def lacks_price(self, meter: Meter, node_type: str | None, gpu_model: str | None) -> bool:
+        """Tell whether use of a meter there has no price, where it should have one.
+
+        In a version that prices weighted seconds, a meter with a weight is charged by them; where they have no price, it is they
+        that lack it. In a version that does not, they are measured only, and need none.
+        """
+        if self.rate("prices", meter, node_type, gpu_model) is not None:
+            return False
+        if meter == "weighted_seconds":
+            return meter in self.prices and any(self.rate("weights", one, node_type, gpu_model) for one in self.weights)
+        return "weighted_seconds" not in self.prices or self.rate("weights", meter, node_type, gpu_model) is None
+
 
 class PriceBook(Specification):
     """The `spec` of a PriceBook."""

@@ -202,7 +202,7 @@ def test_an_invoice_is_the_sum_of_its_records(program):
     stands = [event for event in written(log) if isinstance(event.data, UsageRecorded)]
     runs = [event for event in stands if any(record.run is event.data for record in records)]
     if len(runs) == len(stands):  # nothing was withdrawn in part
-        found = {(invoice.tenant, invoice.period): invoice for invoice in invoices(runs)}
+        found = {(invoice.tenant, invoice.period): invoice for invoice in invoices(runs, {})}
         assert {key: invoice.total.amount for key, invoice in found.items()} == dict(sums)
         for key, invoice in found.items():
             document = invoice.document()

@@ -9,15 +9,19 @@ import pytest
 from bill_story import NOON, PRICES, Story
 from standing import written
 
+from engine.application.prices import unpriced_meters, unpriced_nodes
 from engine.billing.book import Book, next_book
 from engine.billing.charges import EXACT
 from engine.billing.invoice import invoices
+from engine.events import decode
 from engine.events.attempts import AttemptBound
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import JobOpened
+from engine.events.prices import METERS
 from engine.events.times import SECOND, parse_time
-from statemachines.spec import JobSpec
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from statemachines.spec import JobSpec, Requests
 
 HOUR = 3600
 DAY = 86_400 * SECOND
@@ -154,8 +158,78 @@ def test_an_invoice_names_the_versions_by_which_it_charges():
     story.start("j", 0, 0)
     story.run("j", 0, 0)
     story.end("j", 0, 2 * HOUR)
-    (invoice,) = invoices(event for event in written(story.log) if isinstance(event.data, UsageRecorded))
-    assert invoice.document()["price_versions"] == ["v0", "v1"]
+    assert invoiced(story)["price_versions"] == ["v0", "v1"]
+
+
+def invoiced(story):
+    runs = (event for event in written(story.log) if isinstance(event.data, UsageRecorded))
+    (invoice,) = invoices(runs, story.shard.state.book.names)
+    return invoice.document()
+
+
+@pytest.mark.parametrize(
+    ("rules", "listed"),
+    [
+        # Charged by weights alone; the weight 0 is a price of 0.
+        ({"prices": {"weighted_seconds": {"*": "1"}}, "weights": {"gpu_seconds": {"*": "2"}, "cpu_seconds": {"*": "0"}}}, []),
+        # Where weighted seconds have no price, it is they that lack it.
+        (
+            {"prices": {"weighted_seconds": {"p4d": "1"}}, "weights": {"gpu_seconds": {"*": "2"}, "cpu_seconds": {"*": "0"}}},
+            [("weighted_seconds", None, "40"), ("weighted_seconds", "g5", "20")],
+        ),
+        # So it is where the measured meters have prices of their own.
+        (
+            {
+                "prices": {"gpu_seconds": {"*": "1"}, "cpu_seconds": {"*": "1"}, "weighted_seconds": {"p4d": "1"}},
+                "weights": {"gpu_seconds": {"*": "2"}},
+            },
+            [("weighted_seconds", None, "40"), ("weighted_seconds", "g5", "20")],
+        ),
+        # Without a weight there is nothing by which the meter could be charged.
+        (
+            {"prices": {"weighted_seconds": {"*": "1"}}, "weights": {"gpu_seconds": {"A100": "2"}, "cpu_seconds": {"*": "1"}}},
+            [("gpu_seconds", None, "20"), ("gpu_seconds", "g5", "10")],
+        ),
+        # Weighted seconds that no price is meant for are measured only; the meters need prices of their own.
+        ({"prices": {"gpu_seconds": {"*": "1"}, "cpu_seconds": {"*": "1"}}, "weights": {"gpu_seconds": {"*": "2"}}}, []),
+        (
+            {"prices": {"gpu_seconds": {"*": "1"}}, "weights": {"cpu_seconds": {"*": "2"}}},
+            [("cpu_seconds", None, "20"), ("cpu_seconds", "g5", "10"), ("cpu_seconds", "p4d", "10")],
+        ),
+    ],
+)
+def test_use_that_lacks_a_price_is_listed_and_no_other(rules, listed):
+    """Of the node types p4d (A100), g5 (V100) and an unknown one; on the invoice as by the check of the book."""
+    story = Story()
+    story.prices(rules)
+    story.say("cluster", NodeObserved("n1", type="p4d", gpu_model="A100"), "n1", 0)
+    story.say("cluster", NodeObserved("n2", type="g5", gpu_model="V100"), "n2", 0)
+    story.say("cluster", NodeObserved("n3"), "n3", 0)
+    for place, (node, length) in enumerate((("n1", 10), ("n2", 10), ("n3", 20))):
+        story.start("j", place, 0, requests=Requests(gpu=1, cpu_milli=1000))
+        story.run("j", place, 0, node=node)
+        story.end("j", place, length)
+    found = invoiced(story)["unpriced"]
+    assert [(one["meter"], one["node_type"], one["quantity"]) for one in found] == listed
+    book, facts = story.shard.state.book, ClusterFacts()
+    for record in story.log.scan(("cluster",)):
+        facts.absorb(decode(record.message))
+    checked = {fault.path.rpartition(".")[2] for fault in unpriced_nodes(book, facts, NOON)}
+    left = {meter for fault in unpriced_meters(book, NOON) for meter in METERS if f" {meter}" in fault.message}
+    assert checked | (left - {"memory_byte_seconds"}) == {meter for meter, _, _ in listed}
+
+
+def test_nodes_without_gpus_need_no_price_of_seconds_that_are_weighed_by_gpus_alone():
+    story, facts = Story(), ClusterFacts()
+    story.prices({"prices": {"weighted_seconds": {"p4d": "1"}}, "weights": {"gpu_seconds": {"*": "2"}}})
+    story.say("cluster", NodeObserved("n1", type="cpus", cpu_milli=64_000), "n1", 0)
+    story.say("cluster", NodeObserved("n2", type="g5", cpu_milli=64_000, gpu=8), "n2", 0)
+    for record in story.log.scan(("cluster",)):
+        facts.absorb(decode(record.message))
+    found = unpriced_nodes(story.shard.state.book, facts, NOON)
+    assert [(fault.path, fault.message) for fault in found] == [
+        ("spec.versions (v0).prices.weighted_seconds", "has no price for g5")
+    ]
 
 
 def test_what_is_heard_after_its_node_is_gone_has_the_price_of_that_node():

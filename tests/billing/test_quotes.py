@@ -43,11 +43,11 @@ def test_what_a_pending_review_corrects_is_quoted_no_second_time() -> None:
     story.run("j", 0, 0)
     story.wait(3610)
     story.prices({"prices": PRICES}, at=3620)
-    quoted = [bill.document() for bill in quotes(quote(story.log, NOON + 4200 * SECOND)[0])]
+    quoted = [bill.document() for bill in quotes(quote(story.log, NOON + 4200 * SECOND)[0], {})]
     assert [bill["sum"] for bill in quoted] == [{"gpu_seconds": "600", "amount": "60"}]
     story.wait(3700)
     assert (story.seconds(), story.amount()) == (3600, 360)
-    assert [bill.document() for bill in quotes(quote(story.log, NOON + 4200 * SECOND)[0])] == quoted
+    assert [bill.document() for bill in quotes(quote(story.log, NOON + 4200 * SECOND)[0], {})] == quoted
 
 
 def test_a_job_that_was_forgotten_with_an_open_attempt_is_quoted_no_more() -> None:

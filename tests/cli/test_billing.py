@@ -203,6 +203,23 @@ def test_without_a_price_book_quantities_are_exact_and_amounts_zero_and_said_to_
     assert "14500 GPU-Seconds on unknown have no price" in lahar("billing", "invoice").err
 
 
+def test_use_that_is_charged_by_weights_has_a_price_and_weighted_use_may_lack_one(lahar):
+    Path("small.csv").write_text(TRACE)
+    weights = """      prices: {weighted_seconds: {"*": "0.5"}}
+      weights: {gpu_seconds: {"*": "2"}, cpu_seconds: {"*": "0"}}
+"""
+    Path("prices.yaml").write_text(BOOK.partition("      prices:")[0] + weights)
+    lahar("import-trace", "--format", "openb", "small.csv")
+    lahar("apply", "prices.yaml", "--at", "2023-05-26T00:00:00Z")
+    assert lahar("billing", "invoice", "--json").record["amount"] == "14500"
+    assert lahar("billing", "invoice").err == ""
+    Path("prices.yaml").write_text(BOOK.partition("      prices:")[0] + weights.replace('"*": "0.5"', 'big: "0.5"'))
+    for question in (("apply", "prices.yaml"), ("import-trace", "--format", "openb", "small.csv")):
+        lahar("--log", "sqlite:other.db", *question)
+    done = lahar("--log", "sqlite:other.db", "billing", "invoice")
+    assert done.err == "warning: 2023-05 default: 29000 Weighted-Seconds on unknown have no price\n"
+
+
 def test_a_book_that_comes_late_prices_what_had_no_price(lahar):
     Path("small.csv").write_text(TRACE)
     Path("prices.yaml").write_text(BOOK)

@@ -125,7 +125,7 @@ def _amounts(name: str, content: bytes) -> Iterator[tuple[str, str]]:
 
 def test_an_adjustment_makes_the_total_of_the_invoice() -> None:
     events = [recorded(run()), recorded(run(), uid="uid-2")]
-    (invoice,) = invoices(events)
+    (invoice,) = invoices(events, {})
     *_, adjustment = expected(records(*events))
     document = invoice.document()
     assert (adjustment["record"], adjustment["tenant"], adjustment["amount"]) == ("adjustment", "acme", document["adjustment"])
