@@ -275,7 +275,7 @@ class Bills:
         """Return one page of HTML: cost and waste per day, tenant and queue; arguments and errors as of `records`."""
         wanted = self.wanted(period, tenant, other=other)
         title = " ".join(("Bill", *((f"of {tenant}",) if tenant else ()), *((f"for {period}",) if period else ())))
-        return self.ask(lambda usage: report(usage.runs(wanted), title))
+        return self.ask(lambda usage: report(usage.runs(wanted), title, self._versions()))
 
     def price_book(self) -> Book:
         """Return the price book in force."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from engine.billing.charges import cost, quantity
+from engine.billing.records import UNITS
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES
@@ -20,7 +21,9 @@ __all__ = [
     "Bill",
     "Invoice",
     "InvoiceLine",
+    "LineSum",
     "Sum",
+    "Unpriced",
     "adjustment_id",
     "invoice_id",
     "invoices",
@@ -28,10 +31,14 @@ __all__ = [
     "rounded",
     "unpriced",
     "used",
+    "without_price",
 ]
 
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
+
+Unpriced: TypeAlias = dict[tuple[Meter, str, str], Decimal]
+"""Quantities that lack a price, by meter, node type and GPU model (empty: unknown); below zero where reversals exceed them."""
 
 
 def invoice_id(tenant: str, period: str, *, other: bool = False) -> str:
@@ -69,6 +76,13 @@ def unpriced(data: UsageRecorded, rules: PriceVersion | None) -> Iterator[tuple[
             yield charge.meter, quantity(Decimal(charge.size), data.length)
 
 
+def without_price(found: Unpriced) -> Iterator[str]:
+    """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`; nothing where reversals exceed it."""
+    for (meter, node_type, gpu_model), taken in sorted(found.items()):
+        if taken > 0:
+            yield f"{plain(taken)} {UNITS[meter]} on {gpu_model or node_type or 'unknown'}"
+
+
 @dataclass(slots=True)
 class Sum:
     """Quantities by meter, and the amount."""
@@ -81,10 +95,51 @@ class Sum:
         self.quantities[meter] = EXACT.add(self.quantities.get(meter, _ZERO), taken)
         self.amount = EXACT.add(self.amount, amount)
 
+    def add(self, other: Sum) -> None:
+        """Add another sum."""
+        self.amount = EXACT.add(self.amount, other.amount)
+        _add(self.quantities, other.quantities)
+
     def document(self) -> dict[str, Any]:
         """Return its JSON: quantities by meter, in the meters' order, and `amount`, all as text."""
-        return {meter: plain(self.quantities[meter]) for meter in METERS if meter in self.quantities} | {
-            "amount": plain(self.amount)
+        return _by_meter(self.quantities) | {"amount": plain(self.amount)}
+
+
+def _add(mine: dict[Meter, Decimal], others: Mapping[Meter, Decimal]) -> None:
+    for meter, taken in others.items():
+        mine[meter] = EXACT.add(mine.get(meter, _ZERO), taken)
+
+
+def _by_meter(quantities: Mapping[Meter, Decimal]) -> dict[str, Any]:
+    return {meter: plain(quantities[meter]) for meter in METERS if meter in quantities}
+
+
+@dataclass(slots=True)
+class LineSum(Sum):
+    """What a line of an invoice, or several, add up to."""
+
+    useful: Sum = field(default_factory=Sum)
+    wasted: Sum = field(default_factory=Sum)
+    """Of failed, preempted and restarted attempts, and of reserved places."""
+    price_versions: set[str] = field(default_factory=set)
+    unpriced: dict[Meter, Decimal] = field(default_factory=dict)
+    """Those of the quantities that lack a price."""
+
+    def merge(self, other: LineSum) -> None:
+        """Add another line."""
+        self.add(other)
+        self.useful.add(other.useful)
+        self.wasted.add(other.wasted)
+        self.price_versions |= other.price_versions
+        _add(self.unpriced, other.unpriced)
+
+    def document(self) -> dict[str, Any]:
+        """Return its JSON."""
+        return Sum.document(self) | {
+            "useful": self.useful.document(),
+            "wasted": self.wasted.document(),
+            "unpriced": _by_meter(self.unpriced),
+            "price_versions": sorted(self.price_versions),
         }
 
 
@@ -107,14 +162,13 @@ class Bill:
     tenant: str
     period: str
     currency: str | None = None
-    lines: dict[InvoiceLine, Sum] = field(default_factory=dict)
+    lines: dict[InvoiceLine, LineSum] = field(default_factory=dict)
     worths: dict[Worth, Sum] = field(default_factory=dict)
     """Sums by worth: all but `useful` is waste."""
     corrections: dict[str, Sum] = field(default_factory=dict)
     """Corrections of closed months, by month; the lines include them."""
     price_versions: set[str] = field(default_factory=set)
-    unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
-    """Quantities that lack a price, by meter, node type and GPU model (empty: unknown); below zero where reversals exceed them."""
+    unpriced: Unpriced = field(default_factory=dict)
     unpriced_jobs: set[str] = field(default_factory=set)
     """Ids of the jobs with use that no price version covers."""
     total: Sum = field(default_factory=Sum)
@@ -138,11 +192,14 @@ class Bill:
         """Add a valid run; `rules`: the price version that it names."""
         data = event.data
         line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject)
-        sums = [self.total, self.lines.setdefault(line, Sum()), self.worths.setdefault(data.worth, Sum())]
+        line_sum = self.lines.setdefault(line, LineSum())
+        part = line_sum.useful if data.worth == "useful" else line_sum.wasted
+        sums = [self.total, line_sum, part, self.worths.setdefault(data.worth, Sum())]
         if data.month is not None or data.reverses is not None:
             sums.append(self.corrections.setdefault(data.month or data.period, Sum()))
         if data.price_version is not None:
             self.price_versions.add(data.price_version)
+            line_sum.price_versions.add(data.price_version)
         self.currency = self.currency or data.currency
         for charge, taken, amount in used(data):
             for one in sums:
@@ -150,6 +207,7 @@ class Bill:
         for meter, taken in unpriced(data, rules):
             place = (meter, data.node_type or "", data.gpu_model or "")
             self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
+            line_sum.unpriced[meter] = EXACT.add(line_sum.unpriced.get(meter, _ZERO), taken)
             if data.price_version is None:
                 self.unpriced_jobs.add(event.subject)
 
@@ -187,16 +245,14 @@ class Bill:
             "unpriced": [
                 {"meter": meter, "node_type": node or None, "gpu_model": model or None, "quantity": plain(taken)}
                 for (meter, node, model), taken in sorted(self.unpriced.items())
+                if taken
             ],
         }
 
-    def _grouped(self, name: str) -> dict[str, Sum]:
-        found: dict[str, Sum] = {}
+    def _grouped(self, name: str) -> dict[str, LineSum]:
+        found: dict[str, LineSum] = {}
         for line, sums in self.lines.items():
-            group = found.setdefault(getattr(line, name), Sum())
-            for meter, taken in sums.quantities.items():
-                group.take(meter, taken, _ZERO)
-            group.amount = EXACT.add(group.amount, sums.amount)
+            found.setdefault(getattr(line, name), LineSum()).merge(sums)
         return found
 
 

@@ -8,11 +8,12 @@ from decimal import Decimal
 from html import escape
 from typing import Final
 
-from engine.billing.invoice import used
+from engine.billing.invoice import Unpriced, unpriced, used, without_price
 from engine.billing.records import clipped
 from engine.events import Event
 from engine.events.billing import UsageRecorded
 from engine.events.decimals import EXACT, total
+from engine.events.prices import PriceVersion
 from engine.events.times import SECOND, Micros, format_time
 
 __all__ = ["Costs", "report"]
@@ -34,7 +35,7 @@ th { color: #52606d; font-weight: 600; border-bottom: 1px solid #cbd2d9; } td:fi
 white-space: normal; overflow-wrap: anywhere; } td.bar { width: 45%; min-width: 12rem; } .bar div { display: flex; height: .9rem; }
 .useful { background: #2f7d5b; } .wasted { background: #d9822b; } svg { width: 100%; height: 11rem; } svg text { font-size: 11px;
 fill: #52606d; } .key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
-@media print { body { margin: 0; } }
+p.unpriced { color: #a61b1b; } @media print { body { margin: 0; } }
 """
 
 
@@ -63,10 +64,14 @@ class Costs:
     days: dict[Micros, _Cost] = field(default_factory=dict)
     gpu: _Cost = field(default_factory=_Cost)
     """GPU seconds."""
+    unpriced: Unpriced = field(default_factory=dict)
 
-    def take(self, event: Event[UsageRecorded]) -> None:
-        """Add a run."""
+    def take(self, event: Event[UsageRecorded], rules: PriceVersion | None) -> None:
+        """Add a run; `rules`: the price version that it names."""
         data = event.data
+        for meter, taken in unpriced(data, rules):
+            place = (meter, data.node_type or "", data.gpu_model or "")
+            self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
         is_useful = data.worth == "useful"
         self.currency = self.currency or data.currency
         names = {"tenant": data.tenant, "queue": data.queue, "job": f"{data.namespace}/{data.job_name}"}
@@ -89,16 +94,17 @@ def _days(data: UsageRecorded) -> Iterator[tuple[Micros, Micros]]:
         start = end
 
 
-def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
+def report(runs: Iterable[Event[UsageRecorded]], title: str, versions: Mapping[str, PriceVersion]) -> str:
     """Return the page.
 
     Args:
         runs: valid runs.
         title: title of the page.
+        versions: the price versions by name, which say what should have a price.
     """
     costs = Costs()
     for event in runs:
-        costs.take(event)
+        costs.take(event, versions.get(event.data.price_version or ""))
     unit = costs.currency or ""
 
     def money(amount: Decimal) -> str:
@@ -114,6 +120,7 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1>",
         f"<p>{sums}</p>",
+        *_unpriced(costs.unpriced),
         "<p class=key><span class=useful></span>useful<span class=wasted></span>wasted: failed, preempted, restarted, reserved</p>",
         "<h2>Cost per day</h2>",
         _chart(costs.days, money),
@@ -122,6 +129,11 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
         parts += [f"<h2>{heading}</h2>", _table(kind.capitalize(), costs.amounts[kind], money)]
     parts.append("<p>Amounts here are rounded for reading; invoices and exports are exact.</p></html>")
     return "\n".join(parts)
+
+
+def _unpriced(found: Unpriced) -> Iterator[str]:
+    if told := [escape(one) for one in without_price(found)]:
+        yield f"<p class=unpriced>Without a price, and in no amount here: {'; '.join(told)}.</p>"
 
 
 def _table(heading: str, costs: Mapping[str, _Cost], money: Callable[[Decimal], str]) -> str:

@@ -16,8 +16,8 @@ from engine.application.questions import Questions
 from engine.billing.exports.formats import FORMATS
 from engine.billing.exports.invoice_files import INVOICE_FORMATS, write_invoices
 from engine.billing.exports.json_lines import write_records
-from engine.billing.invoice import Bill, rounded
-from engine.billing.records import UNITS, Record
+from engine.billing.invoice import Bill, rounded, without_price
+from engine.billing.records import Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment
 from engine.cli.input_outcomes import finish, new_feed
@@ -212,10 +212,8 @@ def _note_closing(output: Output, asked: Mapping[str, Closing], period: str | No
 
 
 def _warn_unpriced(output: Output, one: Bill) -> None:
-    for (meter, node, model), taken in sorted(one.unpriced.items()):
-        if taken > 0:  # below zero: reversals of what a closed month has
-            kind = model or node or "unknown"
-            output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
+    for use in without_price(one.unpriced):
+        output.warn(f"{one.period} {one.tenant}: {use} have no price")
 
 
 @billing.command("budgets", examples=["lahar billing budgets", "lahar billing budgets --period 2026-10 --tenant research"])

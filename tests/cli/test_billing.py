@@ -104,6 +104,9 @@ def test_an_invoice_can_be_had_as_csv_and_markdown(billed):
     assert [line["line"] for line in lines] == ["job", "job", "adjustment"]
     assert sum(Decimal(line["amount"]) for line in lines) == Decimal(invoice["total"])
     assert {(line["invoice"], line["state"], line["currency"]) for line in lines} == {(invoice["invoice"], "open", "EUR")}
+    columns = ("useful_gpu_seconds", "wasted_gpu_seconds", "wasted_amount", "price_versions")
+    parts = [tuple(line[name] for name in columns) for line in lines]
+    assert parts == [("", "100", "0.02525", "first"), ("14400", "", "0", "first"), ("", "", "", "")]
     text = billed("billing", "invoice", "--format", "markdown").out
     assert text.splitlines()[:5] == [
         "# Invoice 2023-05, default",
@@ -114,6 +117,9 @@ def test_an_invoice_can_be_had_as_csv_and_markdown(billed):
     ]
     assert "| useful | 14400 | 14400 | 7.344 |" in text
     assert "| wasted: failed | 100 | 50 | 0.02525 |" in text
+    assert "| queue | gpu_seconds | cpu_seconds | amount | wasted gpu_seconds | wasted amount |" in text
+    assert "| BE | 100 | 50 | 0.02525 | 100 | 0.02525 |" in text
+    assert "| job | queue | project | user | id | gpu_seconds | cpu_seconds | amount |" in text
     assert text.endswith("\nSum 7.36925, by rounding 0.00075, total 7.37 EUR\n")
     assert "no format 'pdf' of invoices" in billed("billing", "invoice", "--format", "pdf", code=2).err
 
@@ -218,6 +224,30 @@ def test_use_that_is_charged_by_weights_has_a_price_and_weighted_use_may_lack_on
         lahar("--log", "sqlite:other.db", *question)
     done = lahar("--log", "sqlite:other.db", "billing", "invoice")
     assert done.err == "warning: 2023-05 default: 29000 Weighted-Seconds on unknown have no price\n"
+    assert "29000 Weighted-Seconds on unknown" in lahar("--log", "sqlite:other.db", "billing", "report").out
+
+
+def test_use_without_a_price_is_on_the_invoice_in_every_format(lahar):
+    Path("small.csv").write_text(TRACE)
+    Path("prices.yaml").write_text(BOOK.replace('gpu_seconds: {"*"', 'gpu_seconds: {"big"'))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("import-trace", "--format", "openb", "small.csv")
+    invoice = lahar("billing", "invoice", "--json").record
+    assert [line["unpriced"] for line in invoice["lines"]] == [{"gpu_seconds": "100"}, {"gpu_seconds": "14400"}]
+    assert invoice["by_queue"]["LS"]["unpriced"] == {"gpu_seconds": "14400"}
+    lines = list(csv.DictReader(lahar("billing", "invoice", "--format", "csv").out.splitlines()))
+    assert [(line["unpriced_gpu_seconds"], line["unpriced_cpu_seconds"]) for line in lines] == [
+        ("100", ""),
+        ("14400", ""),
+        ("", ""),
+    ]
+    text = lahar("billing", "invoice", "--format", "markdown").out
+    assert "\n## Without a price\n" in text
+    assert "\n| gpu\\_seconds | - | - | 14500 |\n" in text
+    Path("prices.yaml").write_text(BOOK)
+    lahar("--log", "sqlite:other.db", "apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("--log", "sqlite:other.db", "import-trace", "--format", "openb", "small.csv")
+    assert "Without a price" not in lahar("--log", "sqlite:other.db", "billing", "invoice", "--format", "markdown").out
 
 
 def test_a_book_that_comes_late_prices_what_had_no_price(lahar):

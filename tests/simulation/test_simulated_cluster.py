@@ -213,7 +213,7 @@ def test_gpu_seconds_are_those_of_the_summary_and_of_the_bills(rows, incidents):
     for record in done.log.scan(("job-events",), SUMMARISED):
         summary.add(decode(record.message))
     for record in done.log.scan(("billing",), {UsageRecorded.TYPE}):
-        costs.take(decode(record.message))
+        costs.take(decode(record.message), None)
     assert done.results.document["summary"] == summary.result()
     stays = done.results.document["summary"]["gpu_seconds"]
     assert sum(queue["gpu_seconds"] for queue in done.results.document["queues"].values()) == stays

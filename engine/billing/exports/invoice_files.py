@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 from engine.billing.exports.comma_separated import write_lines
 from engine.billing.exports.errors import ExportError
 from engine.billing.invoice import Invoice
-from engine.events.prices import METERS, Meter
+from engine.events.prices import METERS
 
 __all__ = ["INVOICE_FORMATS", "write_invoices"]
 
@@ -19,6 +19,9 @@ _COLUMNS: Final = (
     *("invoice", "period", "state", "tenant", "currency", "line", "queue", "project", "user", "namespace", "name", "job"),
     *METERS,
     "amount",
+    *("useful_gpu_seconds", "wasted_gpu_seconds", "wasted_amount"),
+    *(f"unpriced_{meter}" for meter in METERS),
+    "price_versions",
 )
 _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>|&~]")
 """What Markdown would take for markup, or for the end of a cell."""
@@ -50,7 +53,10 @@ def _rows(document: Mapping[str, Any], state: str) -> Iterable[Mapping[str, Any]
     """Yield a row for each line, and one for the adjustment if there is one: together they are the total."""
     common = {name: document[name] for name in ("invoice", "period", "tenant", "currency")} | {"state": state}
     for line in document["lines"]:
-        yield common | line | {"line": "job"}
+        more = {f"unpriced_{meter}": taken for meter, taken in line["unpriced"].items()}
+        more |= {f"{part}_gpu_seconds": line[part].get("gpu_seconds") for part in ("useful", "wasted")}
+        more |= {"wasted_amount": line["wasted"]["amount"], "price_versions": ", ".join(line["price_versions"])}
+        yield common | line | more | {"line": "job"}
     if document["adjustment"] != "0":
         yield common | {"line": "adjustment", "amount": document["adjustment"]}
 
@@ -63,24 +69,35 @@ def _page(document: Mapping[str, Any], state: str) -> Iterable[str]:
     yield f"Invoice {document['invoice']}, {state}. Total: **{total}**"
     yield ""
     yield f"Price versions: {', '.join(map(_text, document['price_versions'])) or 'none'}"
-    meters = [meter for meter in METERS if meter in document["sum"]]
+    unpriced = [([one["meter"], one["node_type"] or "", one["gpu_model"] or ""], one) for one in document["unpriced"]]
+    if unpriced:
+        yield from _table("Without a price", ["meter", "node type", "GPU model"], unpriced, ["quantity"])
+    numbers = [*(meter for meter in METERS if meter in document["sum"]), "amount"]
     classes = {"useful": document["useful"]} | {f"wasted: {worth}": sums for worth, sums in document["wasted"].items()}
-    groups = [("Use", "class", classes)]
-    groups += [(f"By {name}", name, document[f"by_{name}"]) for name in ("queue", "project", "user")]
-    if document["corrections"]:
-        groups.append(("Corrections of closed months", "month", document["corrections"]))
-    for title, what, sums in groups:
-        yield from _table(title, [what], [([name], one) for name, one in sums.items()], meters)
-    jobs = [([f"{line['namespace']}/{line['name']}", line["queue"], line["user"], line["job"]], line) for line in document["lines"]]
-    yield from _table("Jobs", ["job", "queue", "user", "id"], jobs, meters)
+    yield from _table("Use", ["class"], [([name], sums) for name, sums in classes.items()], numbers)
+    parts = [*numbers, *(f"wasted {name}" for name in numbers if name in {"gpu_seconds", "amount"})]
+    for name in ("queue", "project", "user"):
+        groups = [([key], _with_waste(sums)) for key, sums in document[f"by_{name}"].items()]
+        yield from _table(f"By {name}", [name], groups, parts)
+    if corrections := document["corrections"]:
+        months = [([month], sums) for month, sums in corrections.items()]
+        yield from _table("Corrections of closed months", ["month"], months, numbers)
+    jobs = [
+        ([f"{line['namespace']}/{line['name']}", *(line[name] for name in ("queue", "project", "user", "job"))], _with_waste(line))
+        for line in document["lines"]
+    ]
+    yield from _table("Jobs", ["job", "queue", "project", "user", "id"], jobs, parts)
     yield ""
     yield f"Sum {document['amount']}, by rounding {document['adjustment']}, total {total}"
 
 
+def _with_waste(sums: Mapping[str, Any]) -> dict[str, str]:
+    return {**sums, **{f"wasted {name}": value for name, value in sums["wasted"].items()}}
+
+
 def _table(
-    title: str, names: Sequence[str], rows: Iterable[tuple[list[str], Mapping[str, str]]], meters: Sequence[Meter]
+    title: str, names: Sequence[str], rows: Iterable[tuple[list[str], Mapping[str, str]]], numbers: Sequence[str]
 ) -> Iterable[str]:
-    numbers = [*meters, "amount"]
     yield ""
     yield f"## {title}"
     yield ""
