@@ -235,8 +235,8 @@ class Bill:
                     "namespace": line.namespace,
                     "name": line.name,
                     "queue": line.queue,
-                    "project": line.project,
-                    "user": line.user,
+                    "project": line.project or None,
+                    "user": line.user or None,
                     **self.lines[line].document(),
                 }
                 for line in sorted(self.lines)

@@ -92,6 +92,7 @@ def test_an_invoice_is_what_one_computes_by_hand(billed):
     assert invoice["useful"] == {"gpu_seconds": "14400", "cpu_seconds": "14400", "amount": "7.344"}
     assert invoice["wasted"] == {"failed": {"gpu_seconds": "100", "cpu_seconds": "50", "amount": "0.02525"}}
     assert [line["name"] for line in invoice["lines"]] == ["bad", "good"]  # what never ran costs nothing
+    assert {(line["project"], line["user"]) for line in invoice["lines"]} == {(None, None)}
     lines = [json.loads(line) for line in billed("billing", "export", "--format", "jsonl").out.splitlines()]
     assert sum(Decimal(line["amount"]) for line in lines) == Decimal(invoice["total"])
     assert [line["amount"] for line in lines if line["record"] == "adjustment"] == [invoice["adjustment"]]

@@ -83,7 +83,10 @@ def _page(document: Mapping[str, Any], state: str) -> Iterable[str]:
         months = [([month], sums) for month, sums in corrections.items()]
         yield from _table("Corrections of closed months", ["month"], months, numbers)
     jobs = [
-        ([f"{line['namespace']}/{line['name']}", *(line[name] for name in ("queue", "project", "user", "job"))], _with_waste(line))
+        (
+            [f"{line['namespace']}/{line['name']}", *(line[name] or "" for name in ("queue", "project", "user", "job"))],
+            _with_waste(line),
+        )
         for line in document["lines"]
     ]
     yield from _table("Jobs", ["job", "queue", "project", "user", "id"], jobs, parts)
