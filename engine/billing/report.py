@@ -8,7 +8,7 @@ from decimal import Decimal
 from html import escape
 from typing import Final
 
-from engine.billing.invoice import Unpriced, unpriced, used, without_price
+from engine.billing.invoice import Unpriced, rounded, unpriced, used, without_price
 from engine.billing.records import clipped
 from engine.events import Event
 from engine.events.billing import UsageRecorded
@@ -53,6 +53,11 @@ class _Cost:
     @property
     def total(self) -> Decimal:
         return EXACT.add(self.useful, self.wasted)
+
+    @property
+    def bars(self) -> tuple[Decimal, Decimal]:
+        """What is drawn of useful and wasted: reversals can exceed either, which has no bar then."""
+        return max(self.useful, _ZERO), max(self.wasted, _ZERO)
 
 
 @dataclass(slots=True)
@@ -108,7 +113,7 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str, versions: Mapping[s
     unit = costs.currency or ""
 
     def money(amount: Decimal) -> str:
-        return f"{amount:,.2f} {escape(unit)}".strip()
+        return f"{rounded(amount, costs.currency):,f} {escape(unit)}".strip()
 
     whole = _Cost()
     for cost in costs.days.values():
@@ -145,18 +150,22 @@ def _table(heading: str, costs: Mapping[str, _Cost], money: Callable[[Decimal], 
             other.take(cost.useful, is_useful=True)
             other.take(cost.wasted, is_useful=False)
         shown.append((f"{len(rest):,} others", other))
-    most = max((cost.total for _, cost in shown), default=_ZERO) or Decimal(1)
+    most = _most(cost for _, cost in shown) or Decimal(1)
     rows = [
         f"<tr><td>{escape(name or '-')}<td>{money(cost.total)}<td>{money(cost.wasted)}<td class=bar><div>"
-        f'<div class=useful style="width:{_percent(cost.useful, most)}%"></div>'
-        f'<div class=wasted style="width:{_percent(cost.wasted, most)}%"></div></div>'
+        + "".join(
+            f'<div class={part} style="width:{drawn * 100 / most:.2f}%"></div>'
+            for part, drawn in zip(("useful", "wasted"), cost.bars, strict=True)
+        )
+        + "</div>"
         for name, cost in shown
     ]
     return f"<table><tr><th>{heading}<th>Cost<th>Wasted<th>{''.join(rows)}</table>"
 
 
-def _percent(part: Decimal, whole: Decimal) -> str:
-    return f"{max(part, _ZERO) * 100 / whole:.2f}"
+def _most(costs: Iterable[_Cost]) -> Decimal:
+    """Return the longest bar; 0: there is none."""
+    return max((EXACT.add(*cost.bars) for cost in costs), default=_ZERO)
 
 
 def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str:
@@ -164,7 +173,7 @@ def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str
         return "<p>Nothing is recorded.</p>"
     last = max(days)
     shown: Sequence[Micros] = range(max(min(days), last - (_DAYS - 1) * _DAY), last + 1, _DAY)
-    most = max((days[day].total for day in shown if day in days), default=_ZERO) or Decimal(1)
+    most = _most(days[day] for day in shown if day in days)
     width = Decimal(960) / len(shown)
     broad = min(width * Decimal("0.8"), _BROADEST)
     bars = []
@@ -172,7 +181,7 @@ def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str
         cost = days.get(day)
         if cost is None:
             continue
-        useful, wasted = (max(amount, _ZERO) * 135 / most for amount in (cost.useful, cost.wasted))
+        useful, wasted = (drawn * 135 / (most or Decimal(1)) for drawn in cost.bars)
         x, bar = f"{place * width:.2f}", f"{broad:.2f}"
         told = f"{format_time(day)[:10]}: {money(cost.total)}, {money(cost.wasted)} wasted"
         wasted_bar = f'<rect x={x} width={bar} y={155 - useful - wasted:.2f} height={wasted:.2f} fill="#d9822b"/>'
@@ -182,4 +191,7 @@ def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str
     if len(shown) > 1:
         labels += f"<text x=960 y=172 text-anchor=end>{format_time(last)[:10]}</text>"
     top = f"<text x=0 y=10>{money(most)}</text>"
-    return f'<svg viewBox="0 0 960 176" role=img aria-label="Cost per day">{top}{"".join(bars)}{labels}</svg>'
+    chart = f'<svg viewBox="0 0 960 176" role=img aria-label="Cost per day">{top}{"".join(bars)}{labels}</svg>'
+    if earlier := [cost.total for day, cost in days.items() if day < shown[0]]:
+        chart += f"<p>The last {_DAYS} days; {money(total(earlier))} of earlier days are in the sums.</p>"
+    return chart

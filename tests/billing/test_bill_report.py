@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from bill_story import Story
+import re
+
+import pytest
+from bill_story import NOON, PRICES, Story
+from job_programs import SECOND
 from standing import written
 
 from engine.billing.report import report
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import NodeObserved
+
+DAY = 86_400
 
 
 def page(story):
@@ -30,3 +36,45 @@ def test_use_without_a_price_is_named():
     prices = {"gpu_seconds": {"A100": "1"}}
     assert "Without a price, and in no amount here: 10 GPU-Seconds on a&lt;b." in page(used_on("a<b", prices=prices))
     assert "Without a price" not in page(used_on("A100", prices=prices))
+
+
+def test_days_before_those_in_the_chart_are_named():
+    story = used_on("A100", prices=PRICES)
+    assert "of earlier days" not in page(story)
+    story.start("late", 0, 400 * DAY)
+    story.run("late", 0, 400 * DAY)
+    story.end("late", 0, 400 * DAY + 20)
+    shown = page(story)
+    assert "<p>The last 400 days; 1.00 EUR of earlier days are in the sums.</p>" in shown
+    assert "<p>3.00 EUR in all, 0.00 EUR of it wasted;" in shown
+
+
+@pytest.mark.parametrize(("currency", "shown"), [("JPY", "1 JPY"), ("EUR", "1.23 EUR"), ("BHD", "1.235 BHD")])
+def test_amounts_have_the_decimals_of_their_currency(currency, shown):
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": "0.12346"}}}, currency=currency)
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 10)
+    assert f"<p>{shown} in all" in page(story)
+    assert f">{shown}</text>" in page(story)
+
+
+def test_what_is_taken_back_has_no_bar_and_no_bar_leaves_the_chart():
+    """On one day 5 EUR are taken back from a job that ended earlier than was known, and another wastes 1 EUR."""
+    story = Story()
+    story.prices({"prices": PRICES})
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.start("k", 0, 0)
+    story.run("k", 0, 0)
+    story.end("k", 0, 10, phase="Failed", reason="AppFailed")
+    story.end("j", 0, 100, rank="watcher")
+    story.close("2026-03", 31 * DAY)
+    story.late("j", 0, 31 * DAY + 1, rank="node", ended=NOON + 50 * SECOND)
+    runs = [event for event in written(story.log) if isinstance(event.data, UsageRecorded)]
+    shown = report((event for event in runs if event.subject == "k" or event.data.period == "2026-04"), "Bill", {})
+    assert "<p>-4.00 EUR in all, 1.00 EUR of it wasted;" in shown
+    assert not re.search(r"[=:]-", shown.partition("</style>")[2])
+    heights = [float(height) for height in re.findall(r" height=([0-9.]+)", shown)]
+    assert heights == [0, 135]
