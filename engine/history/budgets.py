@@ -45,8 +45,9 @@ class BudgetStanding:
 
     @property
     def percent(self) -> Decimal:
-        """What is spent of the budget, in percent, rounded down to a tenth."""
-        return EXACT.divide_int(EXACT.multiply(self.spent, Decimal(1000)), self.budget.amount).scaleb(-1, EXACT)
+        """What is spent of the budget, in percent, cut to a tenth; zero has no sign."""
+        tenths = EXACT.divide_int(EXACT.multiply(self.spent, Decimal(1000)), self.budget.amount)
+        return EXACT.plus(tenths).scaleb(-1, EXACT)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""

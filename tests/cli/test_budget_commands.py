@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from test_billing import BOOK, TRACE
+
+from engine.events.budgets import Budget
+from engine.history.budgets import BudgetStanding
 
 BUDGET = """\
 apiVersion: lahar.dev/v1
@@ -47,6 +51,13 @@ def test_what_is_spent_is_what_the_invoice_says(spent):
     assert "50 % 2023-05-25T" in shown[1]
     assert spent("billing", "budgets", "--tenant", "other", "--json").records == []
     assert spent("billing", "budgets", "--period", "2023-06", "--json").records == []
+
+
+def test_less_than_a_tenth_of_a_percent_below_zero_has_no_sign():
+    """A month in which reversals exceed what is spent."""
+    budget = Budget(amount="1000", currency="EUR")
+    told = [f"{BudgetStanding('t', '2026-10', budget, Decimal(spent), 'EUR', ()).percent:f}" for spent in ("-0.5", "0", "-1.5")]
+    assert told == ["0.0", "0.0", "-0.1"]
 
 
 def test_what_is_told_names_the_use_that_reached_it(spent):
