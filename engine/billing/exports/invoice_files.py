@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 from engine.billing.exports.comma_separated import write_lines
 from engine.billing.exports.errors import ExportError
 from engine.billing.invoice import Invoice
+from engine.controls import visible_line
 from engine.events.prices import METERS
 
 __all__ = ["INVOICE_FORMATS", "write_invoices"]
@@ -111,5 +112,5 @@ def _table(
 
 
 def _text(given: str) -> str:
-    """Return a text that a user chose as Markdown shows it."""
-    return _SPECIAL.sub(r"\\\g<0>", " ".join(given.split()))
+    """Return a text that a user chose as Markdown shows it; controls of terminals are written as JSON writes them."""
+    return _SPECIAL.sub(r"\\\g<0>", visible_line(" ".join(given.split())))

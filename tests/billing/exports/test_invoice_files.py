@@ -54,6 +54,12 @@ def test_no_text_leaves_its_cell(invoice: Invoice) -> None:
         assert "<" not in line.replace("\\<", "")
 
 
+def test_no_text_steers_the_terminal() -> None:
+    text = written("markdown", Invoice("a\x1b[31m\u202e", "2026-10", "EUR"))
+    assert text.startswith("# Invoice 2026-10, a\\\\u001b\\[31m\\\\u202e\n")
+    assert "\x1b" not in text
+
+
 def test_each_invoice_has_a_page() -> None:
     text = written("markdown", Invoice("a", "2026-10", "EUR"), Invoice("b", "2026-11"))
     assert [line for line in text.splitlines() if line.startswith("# ")] == ["# Invoice 2026-10, a", "# Invoice 2026-11, b"]
