@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from shutil import copyfileobj
-from tempfile import TemporaryFile
 from typing import Any, BinaryIO, TypeVar
 
 from engine.application.feed import Feed
 from engine.application.prices import PriceBooks, book_of, check_book, diff_books, spec_of
 from engine.application.questions import Questions
+from engine.application.spool import spool
 from engine.billing.book import Book
 from engine.billing.calendar import Month, month_named
 from engine.billing.exports.errors import ExportError
@@ -256,20 +256,20 @@ class Bills:
         currency = None if book.book is None else book.book.currency
         closed = {name: one.month for name, one in self.closings().items()}
         seller = Seller(issuer, self._deployment, currency, book.time_zone, other, closed)
-        self.write(stream, lambda usage, spool: export(form, usage.records(wanted), seller, spool))
+        self.write(stream, lambda usage, file: export(form, usage.records(wanted), seller, file))
 
     def write(self, stream: BinaryIO, answer: Callable[[UsageTables, BinaryIO], None]) -> None:
         """Write an answer of any length, once all of it is known: the projection may have to be asked twice."""
-        with TemporaryFile() as spool:
+        with spool() as file:
 
             def ask(usage: UsageTables) -> None:
-                spool.seek(0)
-                spool.truncate()
-                answer(usage, spool)
+                file.seek(0)
+                file.truncate()
+                answer(usage, file)
 
             self.ask(ask)
-            spool.seek(0)
-            copyfileobj(spool, stream)
+            file.seek(0)
+            copyfileobj(file, stream)
 
     def report(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> str:
         """Return one page of HTML: cost and waste per day, tenant and queue; arguments and errors as of `records`."""

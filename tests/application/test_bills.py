@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from tempfile import gettempdir
+from typing import Any, BinaryIO
 
 import pytest
 from typer.testing import CliRunner
@@ -118,6 +120,27 @@ def test_a_text_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
             bills.records(job="\udcff")
         with pytest.raises(ValueError, match=r"^issuer '\\udcff' is no UTF-8 text$"):
             bills.export("focus-1.2", BytesIO(), issuer="\udcff")
+
+
+def test_a_full_disk_for_temporary_files_is_named(tmp_path: Path) -> None:
+    """Files may have no more than 100 kB while the answer is written."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def answer(_: object, file: BinaryIO) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
+        file.write(b"x" * 200_000)
+        file.flush()
+
+    with lahar.open(f"sqlite:{tmp_path}/lahar.db", billing=True) as log:
+        log.ingest([POD])
+        got = BytesIO()
+        try:
+            with pytest.raises(OSError, match="File too large") as raised:
+                log.bills.write(got, answer)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert raised.value.filename == gettempdir()
+    assert got.getvalue() == b""
 
 
 def test_a_closing_from_before_the_end_of_its_month_closes_nothing(tmp_path: Path) -> None:
