@@ -41,8 +41,10 @@ class Book:
     """Version in force from the cut of the same index on; `None`: none."""
     unbilled: frozenset[SegmentKind] = frozenset({"queued", "reserved", "bound"})
     """Kinds that no version charges."""
-    charges: dict[object, tuple[dict[str, str], list[Charge]]] = field(default_factory=dict, compare=False)
-    """See `charged`."""
+    factors: dict[object, tuple[dict[str, str], tuple[tuple[str, str], ...]]] = field(default_factory=dict, compare=False)
+    """By who pays, as they are asked for (`engine.billing.charges`)."""
+    charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
+    """By shape, length and factors, the same."""
     _asked: tuple[Micros, Micros, tuple[str | None, str] | None] = field(default=(0, -1, None), init=False, compare=False)
     """Last question to `in_force`, and its answer: an hour mark asks the same of all attempts."""
 

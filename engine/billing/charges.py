@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Final, TypeVar
 
 from engine.billing.book import Book
 from engine.billing.state import Run, Size, Terms
@@ -13,6 +13,8 @@ from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
 
 __all__ = ["FREE", "charged", "cost", "quantity"]
+
+T = TypeVar("T")
 
 _ZERO: Final = Decimal(0)
 _KNOWN: Final = 10_000
@@ -44,18 +46,34 @@ def charged(book: Book, terms: Terms, run: Run, length: int) -> tuple[dict[str, 
     Raises:
         LookupError: the book lacks the version.
     """
-    version, known = run.price_version, book.charges
-    who = terms.queue, terms.tenant, terms.priority_class, terms.preemptible
-    key = version, run.free, who, run.size, run.node_type, run.gpu_model, length
-    found = known.get(key)
+    version = run.price_version
+    factors, items = _factors_of(book, terms, run)
+    key = version, run.size, run.node_type, run.gpu_model, length, items
+    found = book.charges.get(key)
     if found is None:
-        if len(known) >= _KNOWN:
-            known.clear()
         rules = None if version is None else book.names[version]
-        factors = {} if rules is None else {one.name: plain(one.factor) for one in rules.multipliers if _fits(one, terms)}
-        factors |= {FREE: "0"} if run.free else {}
-        found = known[key] = factors, [_charge(rules, run, length, factors, meter, size) for meter, size in _sizes(rules, run)]
+        found = [_charge(rules, run, length, factors, meter, size) for meter, size in _sizes(rules, run)]
+        _keep(book.charges, key, found)
+    return factors, found
+
+
+def _factors_of(book: Book, terms: Terms, run: Run) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+    """Return the factors of a run's prices, and the same as a key."""
+    version = run.price_version
+    key = version, run.free, terms.queue, terms.tenant, terms.priority_class, terms.preemptible
+    found = book.factors.get(key)
+    if found is None:
+        fitting = () if version is None else (one for one in book.names[version].multipliers if _fits(one, terms))
+        factors = {one.name: plain(one.factor) for one in fitting} | ({FREE: "0"} if run.free else {})
+        found = factors, tuple(factors.items())
+        _keep(book.factors, key, found)
     return found
+
+
+def _keep(known: dict[object, T], key: object, found: T) -> None:
+    if len(known) >= _KNOWN:
+        known.clear()
+    known[key] = found
 
 
 def _fits(multiplier: Multiplier, terms: Terms) -> bool:
