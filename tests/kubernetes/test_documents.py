@@ -158,7 +158,6 @@ def bomb(merge: bool) -> bytes:
         (b"kind: Pod\nspec: {1: a, b: 2,\n  '1': a}", "the key '1' stands there twice (line 3 of the document)"),
         (b"{kind: Pod, spec: {a: 1, b: 2,\n  a: 3}}", "the key 'a' stands there twice (line 2 of the document)"),
         (b'{"kind": "Pod", "spec": {"a": 1, "a": 1}}', "the key 'a' stands there twice (line 1 of the document)"),
-        (b'[{"kind": "Pod", "spec": 0},\n {"kind": "Pod",\n"kind": "Job"}]', "the key 'kind' stands there twice (line 3 of"),
         (b'{"kind": "Pod", "spec": {"a": "\\u0022", "a": "\\u0022\\u0022"}}', "the key 'a' stands there twice (line 1 of"),
         (b'{"kind": "Pod", "a": "\\ud83d\\ude00", "a": 1}', "the key 'a' stands there twice"),  # no escape of YAML
         (b"metadata: 1" + b"0" * 5000, "not YAML"),
@@ -185,6 +184,14 @@ def test_a_key_that_stands_twice_costs_its_own_object_only() -> None:
     data = pretty(POD) + b'{"kind": "Pod",\n "kind": "Job"}\n' + pretty(JOB)
     assert contents(data) == [POD, JOB]
     assert reasons(data) == ["the key 'kind' stands there twice (line 2 of the document)"]
+
+
+@pytest.mark.parametrize(("begin", "end"), [(b'{"kind": "List", "items": [', b"]}"), (b"[", b"]\n")])
+def test_a_key_that_stands_twice_in_an_item_costs_that_item_only(begin: bytes, end: bytes) -> None:
+    data = begin + pretty(POD) + b',{"kind": "Pod",\n "kind": "Job"},' + pretty(JOB) + end
+    assert contents(data) == [POD, JOB]
+    (reason,) = reasons(data)
+    assert reason.startswith("the key 'kind' stands there twice")
 
 
 TEXTS = st.text("Q\\u02a", max_size=9)

@@ -73,11 +73,15 @@ def _value(content: bytes) -> object:
     return value
 
 
+class _RepeatedError(ValueError):
+    """Raised for JSON with a key twice."""
+
+
 def _must_be_unique(pairs: Sequence[tuple[str, object]]) -> None:
     keys: set[str] = set()
     for key, _ in pairs:
         if key in keys:
-            raise ValueError(f"the key {key[:80]!r} stands there twice")
+            raise _RepeatedError(f"the key {key[:80]!r} stands there twice")
         keys.add(key)
 
 
@@ -202,14 +206,16 @@ class Pieces:
             self._searched = max(0, self._brackets.too_deep - 1)
         return None
 
-    def _balanced(self, end: int) -> Piece:
-        """Return the piece that ends where its brackets balance."""
+    def _balanced(self, end: int) -> Piece | None:
+        """Return the piece that ends where its brackets balance; `None`: a List to take apart, as a key stands twice in it."""
         value: object = None
         try:
             value = _value(bytes(self._buffer[:end]))
         except TooManyValuesError as error:
             self._form, self._fault = "garbage", str(error)
         except ValueError as error:
+            if isinstance(error, _RepeatedError) and self._list is None and self._take_apart():
+                return None
             self._form, self._fault = "flow", f"not JSON: {error}"
         return self._cut(end, value)
 
