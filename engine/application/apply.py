@@ -126,8 +126,8 @@ def apply_parts(
         The outcomes of all objects but jobs.
 
     Raises:
-        ValueError: with `strict`, there is a warning; an update changes an immutable part of a job; or a queue does not fit among
-            the others. Nothing is appended then.
+        ValueError: with `strict`, there is a warning; an update changes an immutable part of a job; a queue does not fit among the
+            others; or there are two price books. Nothing is appended then.
         LogError: the log failed.
     """
     for part in parts:
@@ -174,10 +174,15 @@ def _judge_objects(
     budgets: list[tuple[str, Budget]] = []
     books: list[tuple[str, Book, int]] = []
     odd: list[str] = []
+    given: str | None = None
     for part in parts:
         for message in () if part.inputs is None else part.inputs.messages:
             event, data = _as_given(message)
             kind, name = _named(data)
+            if kind == "PriceBook":
+                if given not in {None, name}:
+                    raise ValueError(f"{part.place}: a log has one price book; keep this one or PriceBook {given}")
+                given = name
             outcome = _outcome(facts.known((cluster, kind, name)), data, prices.book)
             if outcome != "unchanged":
                 changed.append(("cluster", encode(event, message.key)))

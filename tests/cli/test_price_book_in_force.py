@@ -53,6 +53,12 @@ def test_a_book_is_compared_with_the_one_in_force_whatever_its_name(lahar, files
     assert versions(lahar) == ["now", "dearer"]
 
 
+def test_two_books_at_once_are_refused(lahar, files):
+    done = lahar("apply", *files, code=2)
+    assert done.err == "lahar: other-2.json: line 1: a log has one price book; keep this one or PriceBook prices\n"
+    assert lahar("prices", "show", code=3).out == ""
+
+
 def test_a_book_is_compared_with_the_one_that_another_cluster_has_put_in_force(lahar, files):
     first, more = files[0], book("prices", NOW, DEARER)
     lahar("apply", first)
