@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ValidationError, ValidationInfo
 
 from engine.events.billing import Period
 from engine.events.currencies import CURRENCIES
 from engine.events.prices import GIVEN, Price, Specification, faults_of
+from engine.events.values import OddlyWritten
 from engine.events.vocabulary import Data, event
 
 __all__ = ["Budget", "BudgetCrossed", "budget_of", "read_budget"]
@@ -23,10 +24,12 @@ _THRESHOLDS: Final = 16
 _LARGEST: Final = 1_000
 
 
-def _thresholds(value: object) -> tuple[int, ...]:
+def _thresholds(value: object, info: ValidationInfo) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= _THRESHOLDS:
         raise ValueError(f"must be a list of 1 to {_THRESHOLDS} thresholds")
     for one in value:
+        if info.context is GIVEN and isinstance(one, OddlyWritten):
+            raise ValueError(f"{one} is what YAML reads there; write it in plain digits")
         if isinstance(one, bool) or not isinstance(one, int) or not 1 <= one <= _LARGEST:
             raise ValueError(f"{str(one)[:20]!r} is no whole number of percent from 1 to {_LARGEST}")
         if value.count(one) > 1:

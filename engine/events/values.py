@@ -47,4 +47,7 @@ Count = Annotated[int, Field(ge=0, le=INT32)]
 
 
 class OddlyWritten(int):
-    """A whole number that YAML has read from other than plain digits: `010` is 8, `0x10` is 16, `1:30` is 90."""
+    """A whole number that YAML has read from other than plain digits: `010` is 8, `0x10` is 16, `1:30` is 90.
+
+    Of objects that are given now only; msgspec does not write it, pydantic writes it as any other.
+    """
