@@ -22,6 +22,7 @@ __all__ = [
     "Segment",
     "fact_about",
     "is_billable",
+    "is_rejected",
     "kind_of_node",
     "node_at",
     "place_in",
@@ -38,10 +39,6 @@ WAITING: Final = frozenset({"queued", "reserved"})
 
 _STOPPED: Final = "StoppedByUser"
 """Reason of attempts of a job that its user ended or suspended: nothing is done again for them."""
-
-_REJECTED: Final = "RejectedByNode"
-"""Reason of attempts whose node started no container of them: free of charge (kubernetes.md 1.4, row 9)."""
-_ON_NODE: Final[frozenset[SegmentKind]] = frozenset({"bound", "running", "terminating"})
 
 T = TypeVar("T")
 
@@ -152,11 +149,11 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
         raise ValueError(f"it began at {format_time(begin)} and {told}; more than ten years are not charged")
     node_type, gpu_model = kind_of_node(attempt, nodes)
     worth, ran = worth_of(attempt.end), attempt.running is not None
-    unbilled = book.unbilled if ran or attempt.end is None or attempt.end.reason != _REJECTED else _ON_NODE | book.unbilled
+    rejected = is_rejected(attempt)
     zone, sizes, terms = book.time_zone, attempt.sizes, job.since
     found: list[Run] = []
     for kind, start, end, begun, ended, inferred_start, inferred_end in segments(attempt, job.reservations, until):
-        if kind in unbilled:
+        if kind in book.unbilled or (rejected and kind not in WAITING):
             continue
         at = start
         while at < end:
@@ -194,7 +191,12 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
                     )
                 )
             at = stop
-    return found if attempt.end is None or not found else _closed(found, worth, book)
+    return found if attempt.end is None or rejected or not found else _closed(found, worth, book)
+
+
+def is_rejected(attempt: Attempt) -> bool:
+    """Tell whether its node started no container of an attempt: its use is free of charge (kubernetes.md 1.4, row 9)."""
+    return attempt.end is not None and attempt.end.reason == "RejectedByNode" and attempt.running is None
 
 
 def place_in(timeline: Timeline[T], moment: Micros) -> int:

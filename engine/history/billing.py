@@ -14,7 +14,7 @@ from engine.billing.evolve import evolve
 from engine.billing.nodes import review_due
 from engine.billing.persist import known_of
 from engine.billing.records import clipped, records_of
-from engine.billing.runs import runs_of
+from engine.billing.runs import WAITING, is_rejected, runs_of
 from engine.billing.stage import STAGE, BillingStage
 from engine.billing.state import Attempt, Known, State
 from engine.billing.turn import Turn
@@ -284,6 +284,8 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
         return
     place = _place(attempt)
     void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
+    if is_rejected(attempt):
+        void = [run for run in void if run.kind in WAITING]  # earlier builds charged the use
     for run in void:
         yield Finding(known.job.id, place, f"recorded, but not in the job events: {stretch(run)}")
     for run in missing:

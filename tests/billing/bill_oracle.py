@@ -160,7 +160,7 @@ def _of_attempt(program: Program, job: JobFacts, facts: AttemptFacts, now: int) 
     free = bool(facts.ends) and preempted and total <= _micros(rules.get("preempted_free_seconds", "0"))
     for slice_ in used:
         yield from _lines(facts.uid, "usage", slice_, slice_.start, slice_.end - slice_.start, node, free)
-    if facts.ends and not free and (excess := _charged(total, rules) - total):
+    if facts.ends and not free and not rejected and (excess := _charged(total, rules) - total):
         yield from _lines(facts.uid, "excess", last, last.start, excess, node, free)
 
 

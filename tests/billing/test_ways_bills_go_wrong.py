@@ -236,6 +236,15 @@ def test_a_pod_that_its_node_rejects_costs_nothing():
     assert (story.records(), story.amount()) == ([], 0)
 
 
+def test_only_the_waiting_of_a_pod_that_its_node_rejects_may_cost_something_and_no_minimum():
+    story = Story()
+    story.prices({"prices": PRICES, "billable_from": "bound", "bill_queued": True, "minimum_seconds": "60"})
+    story.start("j", 0, 0)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 10)
+    story.end("j", 0, 20, phase="Failed", reason="RejectedByNode")
+    assert (story.seconds(), story.amount()) == (10, 1)
+
+
 def test_law_9_an_end_before_the_start_is_no_time_at_all():
     story = Story()
     story.start("j", 0, 0)
