@@ -48,7 +48,9 @@ def faults_of(event: Event[Any], state: State, known: Known, cause: str) -> Iter
         return
     begun = event.causationid  # what a timer's event follows may not be known any more
     if isinstance(data, UsageFailed):
-        yield from _of_failure(data, turn, attempt)
+        # Whether it could not be charged is for the build that said so: what is mended does not condemn it.
+        if attempt.fault == data.error:
+            yield f"says again that the attempt cannot be charged ({data.error})"
         yield from _of_attributes(event, turn.event(data, turn.now, attempt.created.id))
         return
     yield from _of_withdrawal(data, turn, attempt) if isinstance(data, UsageWithdrawn) else _of_record(data, turn, attempt)
@@ -78,18 +80,6 @@ def _of_review(event: Event[UsageReviewed], turn: Turn) -> Iterator[str]:
         yield "is about an attempt that no job event names"
         return
     yield from _of_attributes(event, expected)
-
-
-def _of_failure(data: UsageFailed, turn: Turn, attempt: Attempt) -> Iterator[str]:
-    """Yield what is wrong with an event that says that an attempt cannot be charged."""
-    again = turn.corrections(replace(attempt, fault=""), turn.now if data.at_mark else None)
-    made = next(again, None)
-    if made is None or not isinstance(made.data, UsageFailed):
-        yield f"says that the attempt cannot be charged ({data.error}); it can be"
-    elif made.data != data:
-        yield f"says {data}; expected {made.data}"
-    elif attempt.fault == data.error:
-        yield f"says again that the attempt cannot be charged ({data.error})"
 
 
 def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[str]:

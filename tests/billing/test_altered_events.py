@@ -13,10 +13,12 @@ from msgspec.structs import replace as with_fields
 from standing import written
 from test_altered_bills import MONTH_LATER, Altered, findings, with_event
 
+from engine.billing import runs, turn
 from engine.billing.absorb import _FEW
 from engine.billing.runs import LONGEST
 from engine.billing.stage import STAGE
 from engine.events import Event, decode
+from engine.events.attempts import AttemptBound
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.ids import output_id
 from engine.events.inputs import NodeObserved
@@ -130,24 +132,30 @@ def test_progress_of_a_review_of_an_attempt_that_never_was(eventful: MemoryLog) 
     assert found.sentence() == f"waits review: {event.id} is about an attempt that no job event names"
 
 
-@pytest.mark.parametrize("at_mark", [False, True])
-def test_an_attempt_that_can_be_charged_is_said_not_to_be(at_mark: bool) -> None:
+def test_why_an_attempt_could_not_be_charged_is_for_the_build_that_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its defect may be mended, or say so in other words; later the attempt is charged, and nothing is wrong."""
     story = Story()
-    used(story, "j")
-    (usage,) = written(story.log)
-    _, started, *_, last = [record.message.id for record in story.log.scan(["job-events"])]
-    failed = UsageFailed("main", 0, 1, usage.data.uid, "ValueError: no", at_mark)
-    (found,) = with_more(story.log, usage, failed, started if at_mark else last)
-    assert found.attempt == "main[0] attempt 1"
-    assert found.what.endswith(" says that the attempt cannot be charged (ValueError: no); it can be")
+    with monkeypatch.context() as broken:
+        broken.setattr(turn, "runs_of", lambda *_: 1 / 0)
+        used(story, "j")
+    story.late("j", 0, 200, rank="node", ended=NOON + 50 * SECOND)
+    assert [type(event.data) for event in written(story.log)] == [UsageFailed, UsageRecorded]
+    assert findings(story.log) == []
 
 
-def test_another_reason_why_an_attempt_cannot_be_charged(eventful: MemoryLog) -> None:
-    usual = findings(eventful)
+def test_what_earlier_builds_charged_of_a_pod_that_its_node_rejected_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    story.prices({"prices": PRICES, "billable_from": "bound"})
+    with monkeypatch.context() as before:
+        before.setattr(runs, "is_rejected", lambda _attempt: False)
+        story.start("j", 0, 0)
+        story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 10)
+        story.end("j", 0, 20, phase="Failed", reason="RejectedByNode")
+    assert (story.seconds(), findings(story.log)) == (10, [])
+
+
+def test_an_attempt_is_said_twice_not_to_be_charged(eventful: MemoryLog) -> None:
     (failed,) = [event for event in written(eventful) if isinstance(event.data, UsageFailed)]
-    for name, other in (("error", "ValueError: no"), ("uid", "other")):
-        found = changed(eventful, failed.id, lambda one, change={name: other}: replace(one, data=with_fields(one.data, **change)))
-        assert len(found) == len(usual) + 1, name
     *found, _ = with_more(eventful, failed, failed.data, failed.causationid)
     assert [one.what.partition(" (")[0].partition(" ")[2] for one in found] == ["says again that the attempt cannot be charged"]
 
