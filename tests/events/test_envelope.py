@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -121,12 +120,14 @@ def test_data_are_read_as_pydantic_reads_the_class_itself(name: str) -> None:
         try:
             wanted = adapter(cls).validate_json(message.data, strict=True)
         except ValidationError as error:
-            first = error.errors()[0]
-            with pytest.raises(UndecodableError, match=re.escape(first["msg"])) as refused:
-                decode(message)
-            assert all(str(part) in str(refused.value) for part in first["loc"])
+            faults = error.errors()
         else:
             assert decode(message).data == wanted
+            return
+        with pytest.raises(UndecodableError) as refused:
+            decode(message)
+        told = str(refused.value)
+        assert any(one["msg"] in told and all(str(part) in told for part in one["loc"]) for one in faults)
 
     check()
 
