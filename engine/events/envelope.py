@@ -129,8 +129,10 @@ _READERS: Final[dict[type[Data], Callable[[bytes], Data]]] = {}
 
 
 def _writer(cls: type[Data]) -> Callable[[Data], bytes]:
-    by_pydantic = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
-    found = _WRITERS[cls] = _ENCODER.encode if issubclass(cls, Compact) else by_pydantic
+    found: Callable[[Data], bytes] = _ENCODER.encode
+    if not issubclass(cls, Compact):
+        found = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
+    _WRITERS[cls] = found
     return found
 
 
