@@ -27,6 +27,7 @@ __all__ = [
     "adjustment_id",
     "invoice_id",
     "invoices",
+    "note_unpriced",
     "quotes",
     "rounded",
     "unpriced",
@@ -74,6 +75,12 @@ def unpriced(data: UsageRecorded, rules: PriceVersion | None) -> Iterator[tuple[
     for charge in data.charges:
         if charge.price is None and (rules is None or rules.lacks_price(charge.meter, data.node_type, data.gpu_model)):
             yield charge.meter, quantity(Decimal(charge.size), data.length)
+
+
+def note_unpriced(found: Unpriced, data: UsageRecorded, meter: Meter, taken: Decimal) -> None:
+    """Add a quantity of a run that lacks a price to others."""
+    place = (meter, data.node_type or "", data.gpu_model or "")
+    found[place] = EXACT.add(found.get(place, _ZERO), taken)
 
 
 def without_price(found: Unpriced) -> Iterator[str]:
@@ -205,9 +212,8 @@ class Bill:
             for one in sums:
                 one.take(charge.meter, taken, amount)
         for meter, taken in unpriced(data, rules):
-            place = (meter, data.node_type or "", data.gpu_model or "")
-            self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
-            line_sum.unpriced[meter] = EXACT.add(line_sum.unpriced.get(meter, _ZERO), taken)
+            note_unpriced(self.unpriced, data, meter, taken)
+            _add(line_sum.unpriced, {meter: taken})
             if data.price_version is None:
                 self.unpriced_jobs.add(event.subject)
 

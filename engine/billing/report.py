@@ -8,7 +8,7 @@ from decimal import Decimal
 from html import escape
 from typing import Final
 
-from engine.billing.invoice import Unpriced, rounded, unpriced, used, without_price
+from engine.billing.invoice import Unpriced, note_unpriced, rounded, unpriced, used, without_price
 from engine.billing.records import clipped
 from engine.events import Event
 from engine.events.billing import UsageRecorded
@@ -75,8 +75,7 @@ class Costs:
         """Add a run; `rules`: the price version that it names."""
         data = event.data
         for meter, taken in unpriced(data, rules):
-            place = (meter, data.node_type or "", data.gpu_model or "")
-            self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
+            note_unpriced(self.unpriced, data, meter, taken)
         is_useful = data.worth == "useful"
         self.currency = self.currency or data.currency
         names = {"tenant": data.tenant, "queue": data.queue, "job": f"{data.namespace}/{data.job_name}"}
