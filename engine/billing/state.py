@@ -356,6 +356,10 @@ class State:
         """Tell whether the review of all jobs has still to come to a job."""
         return job.born < self.sweeps and (self.sweeps, job.id) > self.swept
 
+    def node_of(self, job: Job, attempt: Attempt) -> Node | None:
+        """Return what is known of an attempt's node; `None`: nothing, or it has none."""
+        return None if attempt.node is None else self.nodes.get((job.cluster, attempt.node))
+
     def ids(self) -> Iterator[str]:
         """Yield the ids of all jobs."""
         yield from self.jobs

@@ -12,7 +12,7 @@ from engine.billing.charges import charged
 from engine.billing.continuation import continued
 from engine.billing.corrections import difference
 from engine.billing.runs import runs_of
-from engine.billing.state import Attempt, Known, Node, Run, State
+from engine.billing.state import Attempt, Known, Run, State
 from engine.events import Data, Event
 from engine.events.billing import Reversed, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
@@ -43,10 +43,10 @@ class Turn:
             attempt: one of the job's.
             until: end of the records of an open attempt; `None`: as before.
         """
-        if until is not None and (event := self._continuation(attempt, until)) is not None:
-            yield event
-            return
         try:
+            if until is not None and (event := self._continuation(attempt, until)) is not None:
+                yield event
+                return
             void, made = self._made(attempt, attempt.marked if until is None else until)
         except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
             fault = f"{type(error).__name__}: {error}"
@@ -60,20 +60,12 @@ class Turn:
 
     def _continuation(self, attempt: Attempt, until: Micros) -> Event[Any] | None:
         """Return the record of an attempt that goes on with its last run; `None`: that takes a closer look."""
-        try:
-            run = continued(self.state, self.known, attempt, self._node(attempt), until)
-            return (
-                None if run is None else self.event(self.recorded(attempt, run, attempt.revision, run.length), run.end, run.begun)
-            )
-        except Exception:  # noqa: BLE001 - the closer look says what is wrong
-            return None
-
-    def _node(self, attempt: Attempt) -> Node | None:
-        return None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
+        run = continued(self.state, self.known, attempt, self.state.node_of(self.known.job, attempt), until)
+        return None if run is None else self.event(self.recorded(attempt, run, attempt.revision, run.length), run.end, run.begun)
 
     def _made(self, attempt: Attempt, until: Micros) -> tuple[list[Run], list[tuple[Run, UsageRecorded | UsageWithdrawn]]]:
         """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
-        node = self._node(attempt)
+        node = self.state.node_of(self.known.job, attempt)
         wanted = runs_of(self.known.job, attempt, () if node is None else node.facts, self.state.book, until)
         if not wanted and not attempt.recorded:
             return [], []

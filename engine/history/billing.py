@@ -276,7 +276,7 @@ def _check_job(state: State, known: Known) -> Iterator[Finding]:
 
 
 def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Finding]:
-    node = None if attempt.node is None else state.nodes.get((known.job.cluster, attempt.node))
+    node = state.node_of(known.job, attempt)
     try:
         wanted = runs_of(known.job, attempt, () if node is None else node.facts, state.book, attempt.marked)
     except ValueError as error:
@@ -325,7 +325,7 @@ def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decima
 
 
 def _cost(state: State, known: Known, attempt: Attempt, begin: Micros, end: Micros) -> Decimal:
-    node = None if attempt.node is None else state.nodes.get((known.job.cluster, attempt.node))
+    node = state.node_of(known.job, attempt)
     try:
         runs = runs_of(known.job, attempt, () if node is None else node.facts, state.book, end)
     except ValueError:  # it lasts longer than anything that is billed
