@@ -207,8 +207,8 @@ def _judge_objects(
     ]
     odd += [
         f"{place}: {fault.path}: {fault.message}"
-        for place, given, recorded in books
-        for fault in unpriced_nodes(given, facts, recorded)
+        for place, book, recorded in books
+        for fault in unpriced_nodes(book, facts, recorded)
     ]
     return applied, changed, [*facts.nodes.values(), *facts.objects.values()], odd
 

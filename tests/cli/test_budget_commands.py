@@ -137,6 +137,7 @@ def test_a_budget_of_which_nothing_is_used_is_shown(lahar):
         ('{amount: "1"}', "spec.budget.currency: Field required"),
         ('{amount: "1", currency: EUR, thresholds: [50, 50]}', "spec.budget.thresholds: 50 stands there twice"),
         ('{amount: "1", currency: EUR, thresholds: [50.5]}', "spec.budget.thresholds: '50.5' is no whole number of percent"),
+        ('{amount: "1", currency: EUR, thresholds: [020]}', "spec.budget.thresholds: 16 is what YAML reads there"),
         ('{amount: "1", currency: EUR, thresholds: [1001]}', "spec.budget.thresholds: '1001' is no whole number of percent"),
         ('{amount: "1", currency: EUR, thresholds: []}', "spec.budget.thresholds: must be a list of 1 to 16 thresholds"),
         (f'{{amount: "1", currency: EUR, thresholds: {list(range(1, 18))}}}', "spec.budget.thresholds: must be a list of 1 to 16"),
