@@ -61,14 +61,7 @@ class _Rest(Struct, array_like=True):
     sweep_cause: str
 
 
-class _Head(Struct, array_like=True, gc=False):
-    """A job and its first attempts."""
-
-    job: Job
-    attempts: list[Attempt]
-
-
-_read_head: Final = msgpack.Decoder(_Head).decode
+_read_head: Final = msgpack.Decoder(Known).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
@@ -243,12 +236,11 @@ def known_of(state: State, ident: str) -> Known | None:
 
 
 def _known(packed: Packed) -> Known:
-    head = _read_head(packed.begin + packed.rest)
-    job, attempts = head.job, head.attempts
-    job.id = packed.id  # one string for all references to the job
+    known = _read_head(packed.begin + packed.rest)
+    known.job.id = packed.id  # one string for all references to the job
     for page in packed.pages:
-        attempts += _read_page(page)
-    return Known(job, attempts)
+        known.attempts += _read_page(page)
+    return known
 
 
 def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:

@@ -243,14 +243,13 @@ class Node(Struct, array_like=True, gc=False):
     """Offset of the last fact about it in the topic `cluster`."""
 
 
-@dataclass(slots=True)
-class Known:
+class Known(Struct, array_like=True, gc=False):
     """A job with its attempts."""
 
     job: Job
-    attempts: list[Attempt] = field(default_factory=list)
-    _by_slot: dict[tuple[str, int, int], Attempt] = field(default_factory=dict)
-    """Index of a job of many attempts; built by its first search. Derived."""
+    attempts: list[Attempt] = []
+    _by_slot: dict[tuple[str, int, int], Attempt] = {}
+    """Index of a job of many attempts; built by its first search. Derived, and so not written."""
 
     def add(self, attempt: Attempt) -> None:
         """Add an attempt; its number must be new in its slot."""
