@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.billing.calendar import month_of
+from engine.billing.tariff import Tariff
 from engine.events import Event
-from engine.events.billing import Charge, SegmentKind
+from engine.events.billing import SegmentKind
 from engine.events.inputs import ObjectApplied
 from engine.events.prices import PriceBook, PriceVersion, read_book
 from engine.events.times import Micros, format_time
@@ -43,8 +44,8 @@ class Book:
     """Kinds that no version charges."""
     factors: dict[object, tuple[dict[str, str], tuple[tuple[str, str], ...]]] = field(default_factory=dict, compare=False)
     """By who pays, as they are asked for (`engine.billing.charges`)."""
-    charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
-    """By shape, length and factors, the same."""
+    tariffs: dict[object, Tariff] = field(default_factory=dict, compare=False)
+    """By shape and factors, the same."""
     _asked: tuple[Micros, Micros, tuple[str | None, str] | None] = field(default=(0, -1, None), init=False, compare=False)
     """Last question to `in_force`, and its answer: an hour mark asks the same of all attempts."""
 

@@ -1,41 +1,31 @@
-"""Charges of a run: one for each meter that its pod uses. All arithmetic is exact."""
+"""Charges of a run: one for each meter that its pod uses, multiplied by the factors that its owner's terms give."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, TypeVar
 
 from engine.billing.book import Book
 from engine.billing.state import Run, Size, Terms
+from engine.billing.tariff import tariff_of
 from engine.events.billing import Charge
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
 
-__all__ = ["FREE", "charged", "cost", "quantity"]
+__all__ = ["FREE", "charged"]
 
 T = TypeVar("T")
 
-_ZERO: Final = Decimal(0)
 _KNOWN: Final = 10_000
 FREE: Final = "preempted_free_seconds"
 """Name of the factor 0 that a free preemption gets."""
 
 
-def quantity(size: Decimal, length: int) -> Decimal:
-    """Return the units of a meter that a size uses in a length of time (microseconds)."""
-    return EXACT.multiply(size, Decimal(length)).scaleb(-6, EXACT)
-
-
-def cost(price: str | None, used: Decimal) -> Decimal:
-    """Return the cost of a quantity; 0 without a price."""
-    return _ZERO if price is None else EXACT.multiply(Decimal(price), used)
-
-
 def charged(book: Book, terms: Terms, run: Run, length: int) -> tuple[dict[str, str], list[Charge]]:
     """Return the factors of a run's prices by name, in the order of the price book, and the charges for a length of its time.
 
-    Both are kept for later calls: many attempts of one shape are charged for the same hour.
+    Factors and tariffs are kept for later calls: many attempts are of one owner, and of one shape.
 
     Args:
         book: prices it; it has the run's price version.
@@ -48,13 +38,13 @@ def charged(book: Book, terms: Terms, run: Run, length: int) -> tuple[dict[str, 
     """
     version = run.price_version
     factors, items = _factors_of(book, terms, run)
-    key = version, run.size, run.node_type, run.gpu_model, length, items
-    found = book.charges.get(key)
+    key = version, run.size, run.node_type, run.gpu_model, items
+    found = book.tariffs.get(key)
     if found is None:
         rules = None if version is None else book.names[version]
-        found = [_charge(rules, run, length, factors, meter, size) for meter, size in _sizes(rules, run)]
-        _keep(book.charges, key, found)
-    return factors, found
+        found = tariff_of(rules, _sizes(rules, run), (run.node_type, run.gpu_model), factors.values())
+        _keep(book.tariffs, key, found)
+    return factors, found.charges(length)
 
 
 def _factors_of(book: Book, terms: Terms, run: Run) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
@@ -85,19 +75,9 @@ def _fits(multiplier: Multiplier, terms: Terms) -> bool:
     )
 
 
-def _charge(rules: PriceVersion | None, run: Run, length: int, factors: Mapping[str, str], meter: Meter, size: Decimal) -> Charge:
-    used = quantity(size, length)
-    price = None if rules is None else rules.rate("prices", meter, run.node_type, run.gpu_model)
-    if price is None:
-        return Charge(meter, plain(size), None, plain(used), "0")
-    for factor in factors.values():
-        price = EXACT.multiply(price, Decimal(factor))
-    return Charge(meter, plain(size), plain(price), plain(used), plain(EXACT.multiply(price, used)))
-
-
 def _sizes(rules: PriceVersion | None, run: Run) -> Iterator[tuple[Meter, Decimal]]:
     """Yield the units of each meter that one second uses; unused meters are left out."""
-    weighted = _ZERO
+    weighted = Decimal(0)
     for meter in METERS:
         if meter == "weighted_seconds":
             size = weighted

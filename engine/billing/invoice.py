@@ -9,8 +9,8 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias, TypeVar
 
-from engine.billing.charges import cost, quantity
 from engine.billing.records import UNITS
+from engine.billing.tariff import cost, quantity
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES

@@ -15,8 +15,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from engine.billing.calendar import next_hour
-from engine.billing.charges import cost, quantity
 from engine.billing.corrections import cut
+from engine.billing.tariff import cost, quantity
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded
 from engine.events.decimals import plain

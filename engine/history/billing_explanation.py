@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from engine.billing.charges import quantity
 from engine.billing.corrections import voided
 from engine.billing.evolve import run_of
 from engine.billing.invoice import Invoice
 from engine.billing.records import UNITS, Record, json_of
 from engine.billing.state import Run
+from engine.billing.tariff import quantity
 from engine.events import Data, Event, decode
 from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.billing import UsageRecorded, UsageWithdrawn

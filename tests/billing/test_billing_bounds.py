@@ -274,7 +274,7 @@ def test_what_is_remembered_of_charges_has_a_bound(monkeypatch):
         story.run(job, 0, 0)
         story.end(job, 0, 10 + number)
         assert story.amount(job) == (10 + number) * number * Decimal("0.1")
-        assert max(len(story.shard.state.book.charges), len(story.shard.state.book.factors)) <= 3
+        assert max(len(story.shard.state.book.tariffs), len(story.shard.state.book.factors)) <= 3
 
 
 def test_what_is_remembered_of_charges_is_the_same_for_all_tenants_with_the_same_factors():
@@ -285,7 +285,7 @@ def test_what_is_remembered_of_charges_is_the_same_for_all_tenants_with_the_same
         story.start(f"j{number}", 0, 0)
         story.run(f"j{number}", 0, 0)
         story.end(f"j{number}", 0, 10)
-    assert len(story.shard.state.book.charges) == 1
+    assert len(story.shard.state.book.tariffs) == 1
 
 
 FORBIDDEN = {"time", "random", "os", "socket", "threading", "secrets", "uuid", "asyncio", "pathlib", "subprocess", "logging"}

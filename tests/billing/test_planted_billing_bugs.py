@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from test_billing_laws import must_be_billed_rightly
 from test_billing_recovery import must_be_the_same_packed, must_recover_behind_every_commit, small_chunks
 
-from engine.billing import absorb, charges, corrections, evolve, persist, records, runs, turn
+from engine.billing import absorb, charges, corrections, evolve, persist, records, runs, tariff, turn
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
 
@@ -109,7 +109,7 @@ def from_the_beginning(attempt, reservations, until):
 right_kept, right_month, right_segments = corrections._kept, runs.month_of, runs.segments
 
 MONEY = {
-    "amounts are floats": (charges, "quantity", float_quantity),
+    "amounts are floats": (tariff, "quantity", float_quantity),
     "amounts of records are floats": (records, "quantity", float_quantity),
     "the last end told counts, whoever tells it": (absorb._ATTEMPT, absorb.AttemptLateFact, no_rank),
     "what is late is passed over": (absorb._ATTEMPT, absorb.AttemptLateFact, lambda *_: None),

@@ -11,11 +11,11 @@ from standing import written
 
 from engine.application.prices import unpriced_meters, unpriced_nodes
 from engine.billing.book import Book, next_book
-from engine.billing.charges import EXACT
 from engine.billing.invoice import invoices
 from engine.events import decode
 from engine.events.attempts import AttemptBound
 from engine.events.billing import UsageRecorded
+from engine.events.decimals import EXACT
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import JobOpened
 from engine.events.prices import METERS

@@ -1,0 +1,85 @@
+"""What the use of one shape costs by its length: one charge for each meter that it uses. All arithmetic is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from engine.events.billing import Charge
+from engine.events.decimals import EXACT, plain
+from engine.events.prices import Meter, PriceVersion
+
+__all__ = ["Tariff", "cost", "quantity", "tariff_of"]
+
+_ZERO: Final = Decimal(0)
+
+
+def quantity(size: Decimal, length: int) -> Decimal:
+    """Return the units of a meter that a size uses in a length of time (microseconds)."""
+    return EXACT.multiply(size, Decimal(length)).scaleb(-6, EXACT)
+
+
+def cost(price: str | None, used: Decimal) -> Decimal:
+    """Return the cost of a quantity; 0 without a price."""
+    return _ZERO if price is None else EXACT.multiply(Decimal(price), used)
+
+
+class _Rate(NamedTuple):
+    """What one second costs by one meter."""
+
+    meter: Meter
+    size: Decimal
+    """Units that a second uses."""
+    size_text: str
+    price: Decimal | None
+    """Of a unit, with all factors; `None`: it has none."""
+    price_text: str | None
+
+
+class Tariff:
+    """The rates of a shape. Attempts of one shape are charged for the same hour, so the charges asked for last are kept."""
+
+    __slots__ = ("_charges", "_length", "_rates")
+
+    def __init__(self, rates: list[_Rate]) -> None:
+        """Begin with the charges for no time."""
+        self._rates = rates
+        self._length: int | None = None
+        self._charges: list[Charge] = []
+
+    def charges(self, length: int) -> list[Charge]:
+        """Return the charges for a length of time (microseconds), in the order of the meters."""
+        if length != self._length:
+            self._length, self._charges = length, [_charge(rate, quantity(rate.size, length)) for rate in self._rates]
+        return self._charges
+
+
+def tariff_of(
+    rules: PriceVersion | None, sizes: Iterable[tuple[Meter, Decimal]], kind: tuple[str | None, str | None], factors: Iterable[str]
+) -> Tariff:
+    """Return the tariff of a shape.
+
+    Args:
+        rules: price version; `None`: nothing has a price.
+        sizes: units of each meter that one second uses.
+        kind: type and GPU model of the node.
+        factors: by which prices are multiplied.
+    """
+    return Tariff([_rate(rules, meter, size, kind, factors) for meter, size in sizes])
+
+
+def _charge(rate: _Rate, used: Decimal) -> Charge:
+    amount = "0" if rate.price is None else plain(EXACT.multiply(rate.price, used))
+    return Charge(rate.meter, rate.size_text, rate.price_text, plain(used), amount)
+
+
+def _rate(
+    rules: PriceVersion | None, meter: Meter, size: Decimal, kind: tuple[str | None, str | None], factors: Iterable[str]
+) -> _Rate:
+    price = None if rules is None else rules.rate("prices", meter, *kind)
+    if price is None:
+        return _Rate(meter, size, plain(size), None, None)
+    for factor in factors:
+        price = EXACT.multiply(price, Decimal(factor))
+    return _Rate(meter, size, plain(size), price, plain(price))
