@@ -33,9 +33,12 @@ h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin: 2.2r
 table { border-collapse: collapse; width: 100%; } td, th { padding: .25rem .5rem; text-align: right; white-space: nowrap; }
 th { color: #52606d; font-weight: 600; border-bottom: 1px solid #cbd2d9; } td:first-child, th:first-child { text-align: left;
 white-space: normal; overflow-wrap: anywhere; } td.bar { width: 45%; min-width: 12rem; } .bar div { display: flex; height: .9rem; }
-.useful { background: #2f7d5b; } .wasted { background: #d9822b; } svg { width: 100%; height: 11rem; } svg text { font-size: 11px;
-fill: #52606d; } .key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
+.useful { background: #2f7d5b; } .wasted { background: #d9822b; } svg { display: block; width: 100%; height: 8.5rem; }
+p.axis { display: flex; justify-content: space-between; font-size: .75rem; }
+.key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
+.key span:first-child { margin-left: 0; }
 p.unpriced { color: #a61b1b; } @media print { body { margin: 0; } }
+@media (max-width: 40rem) { td, th { padding: .25rem; } td.bar { width: 20%; min-width: 3rem; } }
 """
 
 
@@ -121,7 +124,8 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str, versions: Mapping[s
     hours, wasted_hours = costs.gpu.total / 3600, costs.gpu.wasted / 3600
     sums = f"{money(whole.total)} in all, {money(whole.wasted)} of it wasted; {hours:,.1f} GPU hours, {wasted_hours:,.1f} wasted."
     parts = [
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>",
+        '<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">',
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1>",
         f"<p>{sums}</p>",
         *_unpriced(costs.unpriced),
@@ -131,7 +135,9 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str, versions: Mapping[s
     ]
     for kind, heading in (("tenant", "Tenants"), ("queue", "Queues"), ("job", "Dearest jobs")):
         parts += [f"<h2>{heading}</h2>", _table(kind.capitalize(), costs.amounts[kind], money)]
-    parts.append("<p>Amounts here are rounded for reading; invoices and exports are exact.</p></html>")
+    parts.append(
+        "<p>Each amount here is rounded by itself, so rows may not add up to the total; invoices and exports are exact.</p></html>"
+    )
     return "\n".join(parts)
 
 
@@ -183,14 +189,15 @@ def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str
         useful, wasted = (drawn * 135 / (most or Decimal(1)) for drawn in cost.bars)
         x, bar = f"{place * width:.2f}", f"{broad:.2f}"
         told = f"{format_time(day)[:10]}: {money(cost.total)}, {money(cost.wasted)} wasted"
-        wasted_bar = f'<rect x={x} width={bar} y={155 - useful - wasted:.2f} height={wasted:.2f} fill="#d9822b"/>'
-        useful_bar = f'<rect x={x} width={bar} y={155 - useful:.2f} height={useful:.2f} fill="#2f7d5b"/>'
+        wasted_bar = f'<rect x={x} width={bar} y={135 - useful - wasted:.2f} height={wasted:.2f} fill="#d9822b"/>'
+        useful_bar = f'<rect x={x} width={bar} y={135 - useful:.2f} height={useful:.2f} fill="#2f7d5b"/>'
         bars.append(f"<g><title>{told}</title>{useful_bar}{wasted_bar}</g>")
-    labels = f"<text x=0 y=172>{format_time(shown[0])[:10]}</text>"
-    if len(shown) > 1:
-        labels += f"<text x=960 y=172 text-anchor=end>{format_time(last)[:10]}</text>"
-    top = f"<text x=0 y=10>{money(most)}</text>"
-    chart = f'<svg viewBox="0 0 960 176" role=img aria-label="Cost per day">{top}{"".join(bars)}{labels}</svg>'
+    ends = "".join(f"<span>{format_time(day)[:10]}</span>" for day in sorted({shown[0], last}))
+    chart = (
+        f"<p class=axis>{money(most)}</p>"
+        f'<svg viewBox="0 0 960 135" preserveAspectRatio=none role=img aria-label="Cost per day">{"".join(bars)}</svg>'
+        f"<p class=axis>{ends}</p>"
+    )
     if earlier := [cost.total for day, cost in days.items() if day < shown[0]]:
         chart += f"<p>The last {_DAYS} days; {money(total(earlier))} of earlier days are in the sums.</p>"
     return chart

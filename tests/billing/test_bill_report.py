@@ -57,7 +57,23 @@ def test_amounts_have_the_decimals_of_their_currency(currency, shown):
     story.run("j", 0, 0)
     story.end("j", 0, 10)
     assert f"<p>{shown} in all" in page(story)
-    assert f">{shown}</text>" in page(story)
+    assert f"<p class=axis>{shown}</p>" in page(story)
+
+
+def test_a_narrow_window_shows_names_and_labels_in_full_size():
+    """The chart is stretched to the window: its labels are outside it, and the bars beside names are shorter."""
+    story = used_on("A100", prices=PRICES)
+    story.start("late", 0, DAY)
+    story.run("late", 0, DAY)
+    story.end("late", 0, DAY + 20)
+    shown = page(story)
+    chart = shown[shown.index("<svg") : shown.index("</svg>")]
+    assert "<title>2026-03-02: 1.00 EUR, 0.00 EUR wasted</title>" in chart
+    assert "<text" not in chart
+    assert "<p class=axis>2.00 EUR</p>" in shown
+    assert "<p class=axis><span>2026-03-02</span><span>2026-03-03</span></p>" in shown
+    assert '<meta name=viewport content="width=device-width">' in shown
+    assert "@media (max-width: 40rem)" in shown
 
 
 def test_what_is_taken_back_has_no_bar_and_no_bar_leaves_the_chart():
