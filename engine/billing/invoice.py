@@ -15,7 +15,7 @@ from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT, plain
-from engine.events.prices import METERS, Meter, PriceVersion
+from engine.events.prices import METERS, Meter, PriceVersion, priced_by
 
 __all__ = [
     "Bill",
@@ -34,6 +34,8 @@ __all__ = [
     "used",
     "without_price",
 ]
+
+K = TypeVar("K")
 
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
@@ -84,10 +86,16 @@ def note_unpriced(found: Unpriced, data: UsageRecorded, meter: Meter, taken: Dec
 
 
 def without_price(found: Unpriced) -> Iterator[str]:
-    """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`; nothing where reversals exceed it."""
+    """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`; nothing where reversals exceed it.
+
+    The place is named as its price has to be: by GPU model or by node type.
+    """
+    named: dict[tuple[Meter, str], Decimal] = {}
     for (meter, node_type, gpu_model), taken in sorted(found.items()):
         if taken > 0:
-            yield f"{plain(taken)} {UNITS[meter]} on {gpu_model or node_type or 'unknown'}"
+            _add(named, {(meter, next(iter(priced_by(meter, node_type, gpu_model)), "unknown")): taken})
+    for (meter, name), taken in named.items():
+        yield f"{plain(taken)} {UNITS[meter]} on {name}"
 
 
 @dataclass(slots=True)
@@ -112,9 +120,9 @@ class Sum:
         return _by_meter(self.quantities) | {"amount": plain(self.amount)}
 
 
-def _add(mine: dict[Meter, Decimal], others: Mapping[Meter, Decimal]) -> None:
-    for meter, taken in others.items():
-        mine[meter] = EXACT.add(mine.get(meter, _ZERO), taken)
+def _add(mine: dict[K, Decimal], others: Mapping[K, Decimal]) -> None:
+    for key, taken in others.items():
+        mine[key] = EXACT.add(mine.get(key, _ZERO), taken)
 
 
 def _by_meter(quantities: Mapping[Meter, Decimal]) -> dict[str, Any]:

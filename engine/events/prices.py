@@ -33,6 +33,7 @@ __all__ = [
     "RateTable",
     "Specification",
     "faults_of",
+    "priced_by",
     "read_book",
 ]
 
@@ -79,7 +80,9 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
             number = Decimal(value)
         except InvalidOperation:
             raise ValueError(f"{value!r} is no decimal number") from None
-        if not number.is_finite() or number < 0:
+        if not number.is_finite():
+            raise ValueError(f"{value} is no finite number")
+        if number < 0:
             raise ValueError(f"{value} must not be below zero")
         if info.context is GIVEN and not _PLAIN.fullmatch(str(value)):
             raise ValueError(f"{value!r} is not written as plain digits; write {number.copy_abs()}")
@@ -125,6 +128,17 @@ class Specification(BaseModel):
     """Base of parts of objects: no unknown fields, no conversion of types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def priced_by(meter: Meter, node_type: str | None, gpu_model: str | None) -> list[str]:
+    """Return the names under which a price or weight of a meter is looked up, in this order: GPU models are of `gpu_seconds` only.
+
+    Args:
+        meter: the meter.
+        node_type: of the node; `None` or empty: not known.
+        gpu_model: of its GPUs; `None` or empty: not known.
+    """
+    return [name for name in ((gpu_model, node_type) if meter == "gpu_seconds" else (node_type,)) if name]
 
 
 class Multiplier(Specification):
@@ -197,8 +211,8 @@ class PriceVersion(Specification):
         rates: dict[str, Decimal] | None = getattr(self, table).get(meter)
         if rates is None:
             return None
-        for name in (gpu_model, node_type) if meter == "gpu_seconds" else (node_type,):
-            if name is not None and name in rates:
+        for name in priced_by(meter, node_type, gpu_model):
+            if name in rates:
                 return rates[name]
         return rates.get(ANY)
 

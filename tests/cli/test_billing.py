@@ -552,6 +552,8 @@ def test_a_quote_names_what_cannot_be_charged(lahar, options):
 BAD = [
     ('"0.0005"', "0.0005", "spec.versions[0].prices.gpu_seconds.*: 0.0005 is a binary number"),
     ('"0.0005"', '"-1"', "spec.versions[0].prices.gpu_seconds.*: -1 must not be below zero"),
+    ('"0.0005"', '"Infinity"', "spec.versions[0].prices.gpu_seconds.*: Infinity is no finite number"),
+    ('"0.0005"', '"nan"', "spec.versions[0].prices.gpu_seconds.*: nan is no finite number"),
     ("gpu_seconds", "gpu_hours", "spec.versions[0].prices.gpu_hours: "),
     ("  currency: EUR\n", "", "spec.currency: "),
     ('"0.0005"', '"1_000"', "spec.versions[0].prices.gpu_seconds.*: '1_000' is not written as plain digits; write 1000"),
@@ -658,6 +660,31 @@ def test_nodes_without_gpus_need_no_price_of_gpus(lahar):
     )
     told = [line.rpartition(".")[2] for line in lahar("prices", "check", "prices.yaml", code=2).err.splitlines()]
     assert told == ["cpu_seconds: has no price for odd", "cpu_seconds: has no price for small"]
+
+
+def test_what_lacks_a_price_is_named_as_the_price_book_would_name_it(lahar):
+    """A price of CPU under the name of a GPU model would never be used."""
+    for name, kind, model in (("n1", "g5", "A10G"), ("n2", "g5", "L4"), ("n3", "", "T4")):
+        labels = {"nvidia.com/gpu.product": model} | ({"node.kubernetes.io/instance-type": kind} if kind else {})
+        node = {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"capacity": {"nvidia.com/gpu": "4"}}}
+        Path(f"{name}.json").write_text(json.dumps(node))
+    lahar("apply", "n1.json", "n2.json", "n3.json")
+    Path("prices.yaml").write_text(BOOK.replace('"*"', "small"))
+    told = [line.rpartition("prices.")[2] for line in lahar("prices", "check", "prices.yaml", code=2).err.splitlines()]
+    gpus = [f"gpu_seconds: has no price for {model}" for model in ("A10G", "L4", "T4")]
+    assert told == [*gpus, "cpu_seconds: has no price for g5", "cpu_seconds: has no price for nodes of unknown type"]
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    for node in ("n1", "n2"):
+        running = json.loads(pod(1, RUNNING))
+        running["metadata"] |= {"name": f"on-{node}", "uid": f"uid-{node}"}
+        running["spec"]["nodeName"] = node
+        lahar("ingest", "--recorded", given=f"{json.dumps(running)}\n")
+    quoted = lahar("billing", "quote", "--until", "2023-05-25T07:30:00Z").err
+    assert quoted == (
+        "warning: 2023-05 default: 3600 vCPU-Seconds on g5 have no price\n"
+        "warning: 2023-05 default: 1800 GPU-Seconds on A10G have no price\n"
+        "warning: 2023-05 default: 1800 GPU-Seconds on L4 have no price\n"
+    )
 
 
 def test_meters_that_a_version_does_not_price_are_told(lahar):
