@@ -111,19 +111,20 @@ def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
 
 
 def _note_if_empty(output: Output, bills: Bills, wanted: RunFilter, job: str | None = None) -> None:
-    """Say so if a month or a tenant was asked for of which nothing is recorded; `job` is said as it was typed."""
+    """Say so if nothing is recorded of what was asked for; `job` is said as it was typed."""
 
     def is_empty(wanted: RunFilter) -> bool:
         return bills.ask(lambda usage: next(usage.runs(wanted), None) is None)
 
-    if (wanted.period is not None or wanted.tenant is not None) and is_empty(wanted):
-        hidden = "" if wanted.other or is_empty(wanted._replace(other=True)) else _BUT_OTHER
-        shows = (
-            "quote` shows use since the last hour mark"
-            if is_empty(RunFilter(other=True))
-            else "invoice` shows all tenants and months"
-        )
-        output.note(f"nothing is recorded{_asked(wanted.period, wanted.tenant, job)}{hidden}; `lahar billing {shows}")
+    if not is_empty(wanted):
+        return
+    hidden = "" if wanted.other or is_empty(wanted._replace(other=True)) else _BUT_OTHER
+    asked = _asked(wanted.period, wanted.tenant, job)
+    if is_empty(RunFilter(other=True)):
+        remedy = "; `lahar billing quote` shows use since the last hour mark"
+    else:
+        remedy = "; `lahar billing invoice` shows all tenants and months" if asked else ""
+    output.note(f"nothing is recorded{asked}{hidden}{remedy}")
 
 
 def _asked(period: str | None, tenant: str | None, job: str | None = None) -> str:
@@ -173,8 +174,9 @@ def invoice(
 ) -> None:
     """Add up what stands by month and tenant: exact, and rounded once.
 
-    With --tenant the lines of each invoice are shown; markdown and csv always have them. Waste is what failed, was preempted or was
-    restarted.
+    With --tenant the lines of each invoice are shown; markdown and csv always have them. Waste is what failed, was preempted,
+    restarted or reserved. `lahar billing records --job JOB` lists the records of a line, `lahar billing explain` the events behind
+    each.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
@@ -228,8 +230,10 @@ def budgets(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
         found = bills.budgets(period=period, tenant=tenant)
-    if not found and (period is not None or tenant is not None):
-        output.note(f"no budget{_asked(period, tenant)}; `lahar billing budgets` shows all")
+    if not found:
+        asked = _asked(period, tenant)
+        remedy = "`lahar billing budgets` shows all" if asked else "a Tenant that is given with `lahar apply` may have one"
+        output.note(f"no budget{asked}; {remedy}")
     if output.as_json:
         for one in found:
             output.record(one.document())

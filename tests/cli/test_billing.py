@@ -389,6 +389,15 @@ def test_a_tenant_of_which_only_jobs_of_kind_other_are_recorded_has_none_on_its_
     said = "nothing is recorded of tenant 'default' but jobs of kind Other (--all); `lahar billing invoice` shows"
     assert lahar("billing", "invoice", "--tenant", "default").err.startswith(said)
     assert lahar("billing", "invoice", "--tenant", "default", "--all").err.startswith("warning")
+    for question in ("invoice", "records", "export", "report"):
+        assert lahar("billing", question).err == "nothing is recorded but jobs of kind Other (--all)\n"
+
+
+@pytest.mark.parametrize("question", ["invoice", "records", "export", "report"])
+def test_a_log_of_which_nothing_is_recorded_yet_is_said_to_have_nothing(lahar, question):
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    said = "nothing is recorded; `lahar billing quote` shows use since the last hour mark\n"
+    assert lahar("billing", question).err == said
 
 
 def test_where_no_invoice_has_anything_the_quote_is_named_instead(lahar):
@@ -404,6 +413,7 @@ def test_where_no_invoice_has_anything_the_quote_is_named_instead(lahar):
 def test_a_budget_that_nobody_gave_is_said_to_be_none(billed):
     said = "no budget of tenant 'nobody' in '2023-05'; `lahar billing budgets` shows all\n"
     assert billed("billing", "budgets", "--tenant", "nobody", "--period", "2023-05").err == said
+    assert billed("billing", "budgets").err == "no budget; a Tenant that is given with `lahar apply` may have one\n"
 
 
 def test_an_export_by_nobody_is_refused_with_the_remedy(billed):
