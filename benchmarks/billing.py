@@ -193,14 +193,17 @@ def _bytes_of_one() -> Measured:
 
 
 @cache
-def _marks() -> tuple[float, float, float]:
-    """Return what an hour mark takes, its longest commit, and the encoding of what it writes (medians of three; seconds)."""
+def _marks() -> tuple[float, float, float, float]:
+    """Return what the first hour mark takes, and any other; the longest commit; the encoding of what a mark writes (seconds).
+
+    At the first mark nothing is recorded yet of any attempt, and each has another length. Of the three that follow, medians.
+    """
     processor = _billing(_job_events(_lives_of(range(_MANY), _MANY, (4,))))
     _work_off(processor)
     wholes, longest, floors = [], [], []
     with freeze_live_objects() as collector:
         processor.run_until_quiet()
-        for hour in range(3):
+        for hour in range(4):
             mark, begin, steps = next_hour(BEGIN) + hour * HOUR, processor.log.end(_BILLING), []
 
             def step(mark: int = mark) -> int:
@@ -219,16 +222,20 @@ def _marks() -> tuple[float, float, float]:
             floors.append(_seconds(lambda made=made: [encode(event) for event in made]) * _MANY / len(made))  # type: ignore[misc]
             while processor.step() or processor.snapshot_dirty:
                 pass
-    return median(wholes), median(longest), median(floors)
+    return wholes[0], median(wholes[1:]), max(longest[0], median(longest[1:])), median(floors)
+
+
+def _first_hour_mark() -> Measured:
+    return Measured(_marks()[0])
 
 
 def _hour_mark() -> Measured:
-    whole, _, floor = _marks()
+    _, whole, _, floor = _marks()
     return Measured(whole, floor)
 
 
 def _hour_mark_step() -> Measured:
-    return Measured(_marks()[1] * 1_000)
+    return Measured(_marks()[2] * 1_000)
 
 
 # --- the whole bill ---------------------------------------------------------------------------------------------------------------
@@ -276,7 +283,8 @@ MEASURES: Final[tuple[Budget, ...]] = (
     ),
     Budget("bytes-per-lone-attempt", "B", "the same, one a job", 1_024, "at most", _bytes_of_one, 1),
     Budget("hour-mark", "s", "100,000 open attempts are recorded up to an hour mark", 2, "at most", _hour_mark, 1),
-    Budget("hour-mark-step", "ms", "its longest commit", 100, "at most", _hour_mark_step, 1),
+    Budget("first-hour-mark", "s", "the same at the first mark after they began", None, "at most", _first_hour_mark, 1),
+    Budget("hour-mark-step", "ms", "the longest commit of both", 100, "at most", _hour_mark_step, 1),
     Budget("billing-verify", "s", "`billing verify` of 1,000,000 job events, memory log", 45, "at most", _verify, 1),
     Budget("billing-export", "s", "1,000,000 records to Parquet", 60, "at most", _export, 1),
     Budget("billing-export-memory", "MB", "its resident memory", 300, "at most", _export_memory, 1),

@@ -11,7 +11,7 @@ NAMES = [
     *("longest-pause", "bytes-per-live-replica", "100k-jobs-vs-100", "trickle-20000-vs-100", "trickle-bytes"),
     *("ten-years-snapshot", "ten-years-memory", "ten-years-file", "listing", "summary", "following", "2000-replicas-vs-1"),
     *("billing", "billing-on-100k-open", "billing-on-100k-over", "bytes-per-open-attempt", "bytes-per-lone-attempt", "hour-mark"),
-    *("hour-mark-step", "billing-verify", "billing-export", "billing-export-memory"),
+    *("first-hour-mark", "hour-mark-step", "billing-verify", "billing-export", "billing-export-memory"),
 ]
 
 
