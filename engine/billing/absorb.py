@@ -58,7 +58,7 @@ def absorb(state: State, event: Event[Data], offset: int | None = None, /) -> No
     if known is None:
         if not isinstance(data, JobOpened):
             return
-        known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid, born=state.sweeps))
+        known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid, born=state.sweeps), [])
         state.recent.append(event.subject)
     job = known.job
     if event.sequence <= job.seen:  # the snapshot already contains it

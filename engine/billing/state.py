@@ -244,12 +244,12 @@ class Node(Struct, array_like=True, gc=False):
 
 
 class Known(Struct, array_like=True, gc=False):
-    """A job with its attempts."""
+    """A job with its attempts, read from its head: the job and its first attempts (`engine.billing.persist`)."""
 
     job: Job
-    attempts: list[Attempt] = []
+    attempts: list[Attempt]
     _by_slot: dict[tuple[str, int, int], Attempt] = {}
-    """Index of a job of many attempts; built by its first search. Derived, and so not written."""
+    """Index of a job of many attempts; built by its first search, never written."""
 
     def add(self, attempt: Attempt) -> None:
         """Add an attempt; its number must be new in its slot."""
