@@ -45,7 +45,7 @@ class Book:
     factors: dict[object, tuple[dict[str, str], tuple[tuple[str, str], ...]]] = field(default_factory=dict, compare=False)
     """By who pays, as they are asked for (`engine.billing.charges`)."""
     tariffs: dict[object, Tariff] = field(default_factory=dict, compare=False)
-    """By shape and factors, the same."""
+    """By price version, shape and factors, the same."""
     _asked: tuple[Micros, Micros, tuple[str | None, str] | None] = field(default=(0, -1, None), init=False, compare=False)
     """Last question to `in_force`, and its answer: an hour mark asks the same of all attempts."""
 

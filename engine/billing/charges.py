@@ -1,4 +1,4 @@
-"""Charges of a run: one for each meter that its pod uses, multiplied by the factors that its owner's terms give."""
+"""Charges of a run: one for each meter that its pod uses, with the factors of its owner and of a free preemption."""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
-"""What the use of one shape costs by its length: one charge for each meter that it uses. All arithmetic is exact."""
+"""The rates of one shape, a meter each, and the charges for a length of time. All arithmetic is exact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from engine.events.billing import Charge
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import Meter, PriceVersion
 
 __all__ = ["Tariff", "cost", "quantity", "tariff_of"]
+
+_Kind: TypeAlias = tuple[str | None, str | None]
+"""Type and GPU model of a node."""
 
 _ZERO: Final = Decimal(0)
 
@@ -43,21 +46,19 @@ class Tariff:
     __slots__ = ("_charges", "_length", "_rates")
 
     def __init__(self, rates: list[_Rate]) -> None:
-        """Begin with the charges for no time."""
+        """Keep no charges yet."""
         self._rates = rates
         self._length: int | None = None
         self._charges: list[Charge] = []
 
     def charges(self, length: int) -> list[Charge]:
-        """Return the charges for a length of time (microseconds), in the order of the meters."""
+        """Return the charges for a length of time (microseconds), in the order of the meters: one list for all callers."""
         if length != self._length:
             self._length, self._charges = length, [_charge(rate, quantity(rate.size, length)) for rate in self._rates]
         return self._charges
 
 
-def tariff_of(
-    rules: PriceVersion | None, sizes: Iterable[tuple[Meter, Decimal]], kind: tuple[str | None, str | None], factors: Iterable[str]
-) -> Tariff:
+def tariff_of(rules: PriceVersion | None, sizes: Iterable[tuple[Meter, Decimal]], kind: _Kind, factors: Collection[str]) -> Tariff:
     """Return the tariff of a shape.
 
     Args:
@@ -74,9 +75,7 @@ def _charge(rate: _Rate, used: Decimal) -> Charge:
     return Charge(rate.meter, rate.size_text, rate.price_text, plain(used), amount)
 
 
-def _rate(
-    rules: PriceVersion | None, meter: Meter, size: Decimal, kind: tuple[str | None, str | None], factors: Iterable[str]
-) -> _Rate:
+def _rate(rules: PriceVersion | None, meter: Meter, size: Decimal, kind: _Kind, factors: Collection[str]) -> _Rate:
     price = None if rules is None else rules.rate("prices", meter, *kind)
     if price is None:
         return _Rate(meter, size, plain(size), None, None)
