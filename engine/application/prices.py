@@ -11,7 +11,7 @@ from engine.billing.state import State
 from engine.events import Data, Event
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.outcomes import Fault
-from engine.events.prices import METERS, PriceVersion, priced_by, read_book
+from engine.events.prices import METERS, PriceVersion, rate_name, read_book
 from engine.events.times import Micros, format_time
 from engine.history.diff import Change
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
@@ -113,8 +113,7 @@ def check_book(spec: Mapping[str, Any], facts: Iterable[Event[Data]], now: Micro
 def unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fault]:
     """Yield the kinds of nodes for which a version in force, now or later, has no price of a meter that it charges elsewhere.
 
-    Each is named as its price has to be: by GPU model or by node type. `gpu_seconds` are not asked of nodes without GPUs, nor
-    weighted seconds of GPUs alone: nothing there can use any.
+    `gpu_seconds` are not asked of nodes without GPUs, nor weighted seconds of GPUs alone: nothing there can use any.
     """
     nodes = facts.nodes.values()
     kinds = sorted({(node.type, node.gpu_model) for node in nodes}, key=str)
@@ -122,7 +121,7 @@ def unpriced_nodes(book: Book, facts: ClusterFacts, now: Micros) -> Iterator[Fau
     for version, meter in [(one, meter) for one in _coming(book, now) for meter in one.charged]:
         of_gpus = meter == "gpu_seconds" or (meter == "weighted_seconds" and version.weights.keys() <= {"gpu_seconds"})
         lacking = [
-            next(iter(priced_by(meter, kind, model)), "nodes of unknown type")
+            rate_name(meter, kind, model)
             for kind, model in kinds
             if not (of_gpus and (kind, model) not in with_gpus) and version.lacks_price(meter, kind, model)
         ]

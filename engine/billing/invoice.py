@@ -15,7 +15,7 @@ from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT, plain
-from engine.events.prices import METERS, Meter, PriceVersion, priced_by
+from engine.events.prices import METERS, Meter, PriceVersion, rate_name
 
 __all__ = [
     "Bill",
@@ -86,16 +86,13 @@ def note_unpriced(found: Unpriced, data: UsageRecorded, meter: Meter, taken: Dec
 
 
 def without_price(found: Unpriced) -> Iterator[str]:
-    """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`; nothing where reversals exceed it.
-
-    The place is named as its price has to be: by GPU model or by node type.
-    """
+    """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`, by the names for it; nothing where reversals exceed it."""
     named: dict[tuple[Meter, str], Decimal] = {}
     for (meter, node_type, gpu_model), taken in sorted(found.items()):
-        if taken > 0:
-            _add(named, {(meter, next(iter(priced_by(meter, node_type, gpu_model)), "unknown")): taken})
+        _add(named, {(meter, rate_name(meter, node_type, gpu_model)): taken})
     for (meter, name), taken in named.items():
-        yield f"{plain(taken)} {UNITS[meter]} on {name}"
+        if taken > 0:
+            yield f"{plain(taken)} {UNITS[meter]} on {name}"
 
 
 @dataclass(slots=True)

@@ -174,9 +174,9 @@ def invoice(
 ) -> None:
     """Add up what stands by month and tenant: exact, and rounded once.
 
-    With --tenant the lines of each invoice are shown; markdown and csv always have them. Waste is what failed, was preempted,
-    restarted or reserved. `lahar billing records --job JOB` lists the records of a line, `lahar billing explain` the events behind
-    each.
+    With --tenant the lines of each invoice are shown; markdown and csv always have them. Waste is use by failed, preempted and
+    restarted attempts, and reserved places. `lahar billing records --job JOB --period MONTH --tenant TENANT` lists the records of a
+    job on an invoice, `lahar billing explain` the events behind each.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
@@ -232,7 +232,7 @@ def budgets(
         found = bills.budgets(period=period, tenant=tenant)
     if not found:
         asked = _asked(period, tenant)
-        remedy = "`lahar billing budgets` shows all" if asked else "a Tenant that is given with `lahar apply` may have one"
+        remedy = "`lahar billing budgets` shows all" if asked else "`lahar apply` a Tenant with `spec.budget` to set one"
         output.note(f"no budget{asked}; {remedy}")
     if output.as_json:
         for one in found:

@@ -7,7 +7,7 @@ amount is exact; prices per hour are divided once, when the book is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, get_args
@@ -33,7 +33,7 @@ __all__ = [
     "RateTable",
     "Specification",
     "faults_of",
-    "priced_by",
+    "rate_name",
     "read_book",
 ]
 
@@ -130,15 +130,17 @@ class Specification(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def priced_by(meter: Meter, node_type: str | None, gpu_model: str | None) -> list[str]:
-    """Return the names under which a price or weight of a meter is looked up, in this order: GPU models are of `gpu_seconds` only.
+def rate_name(meter: Meter, node_type: str | None, gpu_model: str | None) -> str:
+    """Return the most specific name under which a rate of a meter is looked up, for messages."""
+    return next(_rate_names(meter, node_type, gpu_model), "nodes of unknown type")
 
-    Args:
-        meter: the meter.
-        node_type: of the node; `None` or empty: not known.
-        gpu_model: of its GPUs; `None` or empty: not known.
-    """
-    return [name for name in ((gpu_model, node_type) if meter == "gpu_seconds" else (node_type,)) if name]
+
+def _rate_names(meter: Meter, node_type: str | None, gpu_model: str | None) -> Iterator[str]:
+    """Yield the names under which a rate is looked up before `*`, most specific first; a GPU model names those of `gpu_seconds`."""
+    if gpu_model and meter == "gpu_seconds":
+        yield gpu_model
+    if node_type:
+        yield node_type
 
 
 class Multiplier(Specification):
@@ -211,7 +213,7 @@ class PriceVersion(Specification):
         rates: dict[str, Decimal] | None = getattr(self, table).get(meter)
         if rates is None:
             return None
-        for name in priced_by(meter, node_type, gpu_model):
+        for name in _rate_names(meter, node_type, gpu_model):
             if name in rates:
                 return rates[name]
         return rates.get(ANY)

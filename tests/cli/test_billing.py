@@ -207,7 +207,7 @@ def test_without_a_price_book_quantities_are_exact_and_amounts_zero_and_said_to_
     invoice = lahar("billing", "invoice", "--json").record
     assert (invoice["sum"]["gpu_seconds"], invoice["amount"], invoice["currency"]) == ("14500", "0", None)
     assert {one["meter"]: one["quantity"] for one in invoice["unpriced"]} == {"gpu_seconds": "14500", "cpu_seconds": "14450"}
-    assert "14500 GPU-Seconds on unknown have no price" in lahar("billing", "invoice").err
+    assert "14500 GPU-Seconds on nodes of unknown type have no price" in lahar("billing", "invoice").err
 
 
 def test_use_that_is_charged_by_weights_has_a_price_and_weighted_use_may_lack_one(lahar):
@@ -224,8 +224,8 @@ def test_use_that_is_charged_by_weights_has_a_price_and_weighted_use_may_lack_on
     for question in (("apply", "prices.yaml"), ("import-trace", "--format", "openb", "small.csv")):
         lahar("--log", "sqlite:other.db", *question)
     done = lahar("--log", "sqlite:other.db", "billing", "invoice")
-    assert done.err == "warning: 2023-05 default: 29000 Weighted-Seconds on unknown have no price\n"
-    assert "29000 Weighted-Seconds on unknown" in lahar("--log", "sqlite:other.db", "billing", "report").out
+    assert done.err == "warning: 2023-05 default: 29000 Weighted-Seconds on nodes of unknown type have no price\n"
+    assert "29000 Weighted-Seconds on nodes of unknown type" in lahar("--log", "sqlite:other.db", "billing", "report").out
 
 
 def test_use_without_a_price_is_on_the_invoice_in_every_format(lahar):
@@ -279,7 +279,7 @@ def test_jobs_that_left_billing_without_a_price_are_named_with_the_remedy(lahar,
         assert told == [
             f"warning: 2023-05 default: billing has forgotten 1 job without a price, because it kept too many; {remedy}"
         ]
-    assert "2023-05 default: 100 GPU-Seconds on unknown have no price" in lahar("billing", "invoice").err
+    assert "2023-05 default: 100 GPU-Seconds on nodes of unknown type have no price" in lahar("billing", "invoice").err
 
 
 def test_an_invoice_that_takes_back_use_without_a_price_warns_of_none(lahar):
@@ -290,7 +290,7 @@ def test_an_invoice_that_takes_back_use_without_a_price_warns_of_none(lahar):
     lahar("apply", "prices.yaml", "--at", "2023-06-03T00:00:00Z")
     assert lahar("billing", "invoice", "--period", "2023-06", "--json").record["unpriced"][0]["quantity"] == "-14450"
     assert lahar("billing", "invoice", "--period", "2023-06").err == ""
-    assert "14500 GPU-Seconds on unknown have no price" in lahar("billing", "invoice", "--period", "2023-05").err
+    assert "14500 GPU-Seconds on nodes of unknown type have no price" in lahar("billing", "invoice", "--period", "2023-05").err
 
 
 def test_a_book_of_today_bills_an_old_trace_as_a_book_of_then(billed):
@@ -413,7 +413,7 @@ def test_where_no_invoice_has_anything_the_quote_is_named_instead(lahar):
 def test_a_budget_that_nobody_gave_is_said_to_be_none(billed):
     said = "no budget of tenant 'nobody' in '2023-05'; `lahar billing budgets` shows all\n"
     assert billed("billing", "budgets", "--tenant", "nobody", "--period", "2023-05").err == said
-    assert billed("billing", "budgets").err == "no budget; a Tenant that is given with `lahar apply` may have one\n"
+    assert billed("billing", "budgets").err == "no budget; `lahar apply` a Tenant with `spec.budget` to set one\n"
 
 
 def test_an_export_by_nobody_is_refused_with_the_remedy(billed):
@@ -541,7 +541,7 @@ def test_a_quote_warns_of_what_has_no_price(lahar):
     lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
     lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
     quoted = lahar("billing", "quote", "--until", "2023-05-25T07:30:00Z").err
-    assert quoted == "warning: 2023-05 default: 1800 vCPU-Seconds on unknown have no price\n"
+    assert quoted == "warning: 2023-05 default: 1800 vCPU-Seconds on nodes of unknown type have no price\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--tenant", "default")])
