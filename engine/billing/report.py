@@ -38,7 +38,10 @@ p.axis { display: flex; justify-content: space-between; font-size: .75rem; }
 .key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
 .key span:first-child { margin-left: 0; }
 p.unpriced { color: #a61b1b; } @media print { body { margin: 0; } }
-@media (max-width: 40rem) { td, th { padding: .25rem; } td.bar { width: 20%; min-width: 3rem; } }
+.useful, .wasted { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+@media (max-width: 40rem) { td, th { padding: .25rem; } td:not(:first-child) { white-space: normal; }
+td:first-child { min-width: 7rem; } th:first-child { overflow-wrap: normal; } td.bar { width: 20%; min-width: 3rem; } }
+@media (max-width: 26rem) { th:last-child, td.bar { display: none; } td:first-child { min-width: 5rem; } }
 """
 
 
