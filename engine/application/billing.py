@@ -31,7 +31,7 @@ from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
-from engine.history.closings import Closing, closings
+from engine.history.closings import Closing, closings, is_behind
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
 from engine.history.reading import cluster_facts, cluster_records, events_of
@@ -202,6 +202,10 @@ class Bills:
         runs, uncharged = quote(self._source, moment, tenant=tenant, other=other)
         return quotes(runs, self._versions()), uncharged
 
+    def is_behind(self, month: Month) -> bool:
+        """Tell whether billing has still to read a job event of before a month's end: an invoice closed now would be wrong."""
+        return is_behind(self._source, month.end)
+
     def recorded_at(self, month: Month) -> Micros | None:
         """Return when open attempts are recorded whose use in a month is not recorded yet; see `engine.history.billing`."""
         return recorded_at(self._source, month.start, month.end)
@@ -342,7 +346,8 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         now: recorded time of the closing (microseconds); one in the future counts as the present, as in the log.
 
     Raises:
-        PeriodError: not a month, not ended, closed or closing, without usage, or usage of it waits for a later hour mark.
+        PeriodError: not a month, not ended, closed or closing, without usage, usage of it waits for a later hour mark, or billing
+            has not read all job events of before its end.
     """
     feed.process()
     month = month_of_name(name, bills.price_book().time_zone)
@@ -354,6 +359,10 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
         raise PeriodError(f"the closing of {name} was asked for at {format_time(asked.recorded)}; billing has still to take it")
     if month.end > at:
         raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then{future}")
+    if bills.is_behind(month):
+        raise PeriodError(
+            f"billing has still to read job events of before the end of {name}: `lahar run --once`, or wait for a worker"
+        )
     recorded = bills.recorded_at(month)
     if recorded is None and name not in used:
         raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")

@@ -16,7 +16,7 @@ from engine.log.port import Partition, SearchableLog, ShardId
 from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions, shard_count
 
-__all__ = ["Closing", "closings"]
+__all__ = ["Closing", "closings", "is_behind"]
 
 _STAGE: Final = BillingStage()
 _CLUSTER: Final = Partition("cluster", 0)
@@ -52,5 +52,23 @@ def closings(log: SearchableLog) -> dict[str, Closing]:
 
 def _taken(log: SearchableLog, number: int) -> int:
     """Return the offset of the first cluster fact that a shard of billing has not taken."""
+    return _positions(log, number)[_CLUSTER]
+
+
+def _positions(log: SearchableLog, number: int) -> dict[Partition, int]:
+    """Return the offset of the first record that a shard of billing has not taken, by partition of its inputs."""
     inputs, view = input_partitions(log, _STAGE, number), log.look(ShardId(STAGE, number))
-    return extended(() if view is None else view.position.vector, len(inputs))[inputs.index(_CLUSTER)]
+    return dict(zip(inputs, extended(() if view is None else view.position.vector, len(inputs)), strict=True))
+
+
+def is_behind(log: SearchableLog, moment: Micros) -> bool:
+    """Tell whether billing has still to take a job event of before a moment (microseconds).
+
+    A closing is taken before the job events that wait: what they tell of the month would be on later invoices, and an attempt whose
+    end is among them would be charged up to the closing.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    start = {place: at for number in range(shard_count(log, _STAGE)) for place, at in _positions(log, number).items()}
+    return any(record.message.time < moment for record in log.scan(("job-events",), start=start))

@@ -351,6 +351,27 @@ def test_a_month_that_is_closed_where_billing_is_off_waits_for_billing(billed):
     assert billed("billing", "invoice", "--json").record["closed"] is True
 
 
+def test_a_month_is_not_closed_while_billing_has_not_read_what_happened_in_it(lahar):
+    """The closing would be taken first, and the attempt, which ended after half an hour, charged up to the closing."""
+    ended = {"terminated": {"exitCode": 0, "startedAt": "2023-05-25T07:00:00Z", "finishedAt": "2023-05-25T07:30:00Z"}}
+    done = {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]}
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    lahar("ingest", "--recorded", given=pod(2, done) + "\n", LAHAR_BILLING="0")
+    close = ("billing", "close", "2023-05", "--at", "2023-06-01T01:00:00Z")
+    told = "billing has still to read job events of before the end of 2023-05: `lahar run --once`, or wait for a worker"
+    assert lahar(*close, "--no-process", code=2).err == f"lahar: {told}\n"
+    lahar("run", "--once")
+    assert "2023-05 is closed" in lahar(*close).out
+    assert lahar("billing", "invoice", "--json").record["sum"]["gpu_seconds"] == "1800"
+
+
+def test_job_events_of_later_months_may_wait_for_billing_when_a_month_is_closed(billed):
+    in_june = pod(1, RUNNING).replace("2023-05-25", "2023-06-01")
+    billed("ingest", "--recorded", given=in_june + "\n", LAHAR_BILLING="0")
+    told = billed("billing", "close", "2023-05", "--no-process", "--at", "2023-06-02T00:00:00Z").out
+    assert told.startswith("2023-05 will be closed")
+
+
 def test_a_month_that_has_not_ended_is_not_closed_from_the_future(lahar):
     """The log records no time in the future, and billing would not take such a closing."""
     Path("small.csv").write_text(TRACE.replace("16850", "41024"))  # January 2100
