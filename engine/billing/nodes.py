@@ -156,16 +156,21 @@ def node_gone(state: State, event: Event[NodeDeleted], offset: int | None) -> No
         node.gone = event.recordedtime
         state.nodes[place] = state.nodes.pop(place)
         state.touched[node_record(place)] = None
-    for other, known in list(state.nodes.items()):
-        if known.gone is None:
-            continue
-        if known.gone + _GONE > event.recordedtime:
-            break
-        if other in state.used:
-            continue
+    for other in list(_long_gone(state, event.recordedtime - _GONE)):
         del state.nodes[other]
         state.reviewing.pop(other, None)
         state.touched[node_record(other)] = None
+
+
+def _long_gone(state: State, since: Micros) -> Iterator[Place]:
+    """Yield the nodes that have been gone since a moment or longer and priced no job of the state."""
+    for place, node in state.nodes.items():
+        if node.gone is None:
+            continue
+        if node.gone > since:
+            return
+        if place not in state.used:
+            yield place
 
 
 # --- jobs that were charged by a node --------------------------------------------------------------------------------------------
