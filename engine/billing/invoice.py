@@ -35,8 +35,6 @@ __all__ = [
     "without_price",
 ]
 
-K = TypeVar("K")
-
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
 
@@ -89,7 +87,8 @@ def without_price(found: Unpriced) -> Iterator[str]:
     """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`, by the names for it; nothing where reversals exceed it."""
     named: dict[tuple[Meter, str], Decimal] = {}
     for (meter, node_type, gpu_model), taken in sorted(found.items()):
-        _add(named, {(meter, rate_name(meter, node_type, gpu_model)): taken})
+        place = (meter, rate_name(meter, node_type, gpu_model))
+        named[place] = EXACT.add(named.get(place, _ZERO), taken)
     for (meter, name), taken in named.items():
         if taken > 0:
             yield f"{plain(taken)} {UNITS[meter]} on {name}"
@@ -117,9 +116,9 @@ class Sum:
         return _by_meter(self.quantities) | {"amount": plain(self.amount)}
 
 
-def _add(mine: dict[K, Decimal], others: Mapping[K, Decimal]) -> None:
-    for key, taken in others.items():
-        mine[key] = EXACT.add(mine.get(key, _ZERO), taken)
+def _add(mine: dict[Meter, Decimal], others: Mapping[Meter, Decimal]) -> None:
+    for meter, taken in others.items():
+        mine[meter] = EXACT.add(mine.get(meter, _ZERO), taken)
 
 
 def _by_meter(quantities: Mapping[Meter, Decimal]) -> dict[str, Any]:
