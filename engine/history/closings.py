@@ -46,13 +46,8 @@ def closings(log: SearchableLog) -> dict[str, Closing]:
             month = month_named(period, state.book.time_zone)
             assert month is not None  # noqa: S101 - the stage has read the name
             found[period] = event.recordedtime, record.offset, month
-    taken = min((_taken(log, number) for number in range(shard_count(log, _STAGE))), default=0) if found else 0
+    taken = min((_positions(log, number)[_CLUSTER] for number in range(shard_count(log, _STAGE))), default=0) if found else 0
     return {period: Closing(recorded, offset < taken, month) for period, (recorded, offset, month) in sorted(found.items())}
-
-
-def _taken(log: SearchableLog, number: int) -> int:
-    """Return the offset of the first cluster fact that a shard of billing has not taken."""
-    return _positions(log, number)[_CLUSTER]
 
 
 def _positions(log: SearchableLog, number: int) -> dict[Partition, int]:
