@@ -64,43 +64,46 @@ def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micro
     A phase that begins before its predecessor begins with it; one that begins after the end is empty. Waiting is `reserved` while a
     place is kept for the job.
     """
-    end = attempt.end
-    last = attempt.created.time
-    stop = until if end is None else max(end.time, last)
-    open_: tuple[SegmentKind, Micros, str, bool] | None = None
-    for kind, point in _phases(attempt, reservations):
+    end, begin = attempt.end, attempt.created.time
+    stop = until if end is None else max(end.time, begin)
+    kind: SegmentKind = "queued"
+    source = attempt.created
+    for next_kind, point in _phases(attempt, reservations):
         if end is None and point.time > until:  # it is not what ends the phase before it, as far as this looks
             break
-        last = min(max(point.time, last), max(stop, last))
-        if open_ is not None and open_[1] < min(last, stop):
+        reached = min(max(point.time, begin), max(stop, begin))
+        if begin < min(reached, stop):
             told = point if end is None or point.time <= stop else end
             # An inferred phase behind a known end makes it inferred too: earlier builds recorded it so, and that stays valid.
-            yield Segment(*open_[:2], min(last, stop), open_[2], told.id, open_[3], told.inferred or point.inferred)
-        open_ = (kind, last, point.id, point.inferred)
-    if open_ is not None and open_[1] < stop:
+            inferred_end = told.inferred or point.inferred
+            yield Segment(kind, begin, min(reached, stop), source.id, told.id, source.inferred, inferred_end)
+        kind, begin, source = next_kind, reached, point
+    if begin < stop:
         ident, inferred = (None, False) if end is None else (end.id, end.inferred)
-        yield Segment(*open_[:2], stop, open_[2], ident, open_[3], inferred)
+        yield Segment(kind, begin, stop, source.id, ident, source.inferred, inferred)
 
 
-def _phases(attempt: Attempt, reservations: Iterable[Reservation]) -> Iterator[tuple[SegmentKind, Point]]:
-    yield "queued", attempt.created
-    later: tuple[tuple[SegmentKind, Point | None], ...] = (
-        ("bound", attempt.bound),
-        ("running", attempt.running),
-        ("terminating", attempt.terminating),
-    )
-    known = [(kind, point) for kind, point in later if point is not None]
+def _phases(attempt: Attempt, reservations: Iterable[Reservation]) -> list[tuple[SegmentKind, Point]]:
+    """Return the phases behind the first one, in which every attempt waits, with what begins each."""
+    known: list[tuple[SegmentKind, Point]] = []
+    if attempt.bound is not None:
+        known.append(("bound", attempt.bound))
+    if attempt.running is not None:
+        known.append(("running", attempt.running))
+    if attempt.terminating is not None:
+        known.append(("terminating", attempt.terminating))
+    waits: list[tuple[SegmentKind, Point]] = []
     waits_until = known[0][1].time if known else None
     behind = attempt.created.time
     for begun, until, ident in reservations:
         since = max(begun, behind)
         if since >= until or (waits_until is not None and since >= waits_until):
             continue
-        yield "reserved", Point(since, ident)
+        waits.append(("reserved", Point(since, ident)))
         if waits_until is None or until < waits_until:
-            yield "queued", Point(until, ident)
+            waits.append(("queued", Point(until, ident)))
         behind = until
-    yield from known
+    return waits + known
 
 
 def is_billable(kind: SegmentKind, version: PriceVersion, *, ran: bool) -> bool:

@@ -14,8 +14,10 @@ EXACT: Final = Context(prec=400, traps=[Inexact])
 
 def plain(number: Decimal) -> str:
     """Return a decimal number without exponent and trailing zeros: one text per number."""
-    text = format(number, "f")
-    if "." in text:
+    text = str(number)  # the same digits in half of the time, but for an exponent
+    if "E" in text:
+        text = format(number, "f")
+    if text[-1] == "0" and "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 
