@@ -171,7 +171,7 @@ def _grow(replicas: int) -> float:
             if due is None or due > mark:
                 break
             follow(stage.fire(state, mark))
-            if fired % 15 == 0:  # as OUTPUT_LIMIT has it
+            if fired % 12 == 0:  # as OUTPUT_LIMIT has it
                 settle()
         settle()
     gc.collect()

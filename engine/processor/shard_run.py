@@ -25,8 +25,9 @@ from engine.processor.stage import Counting, Figure, Stage
 
 __all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
 
-OUTPUT_LIMIT: Final = 1_000
-"""A commit with this many outputs takes no further input (kafka.md, Transactions). As many of an hour mark take some 40 ms."""
+OUTPUT_LIMIT: Final = 750
+"""A commit with this many outputs takes no further input (kafka.md, Transactions). As many of the first hour mark behind the start
+of attempts, the slowest outputs of all, take some 60 ms."""
 
 COMMIT_BYTES: Final = 16 << 20
 """A commit with this many bytes of inputs and outputs (`size_of`) takes no further input. A thousand of 2 MiB each would need
