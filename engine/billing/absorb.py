@@ -40,6 +40,13 @@ __all__ = ["absorb"]
 
 _FEW: Final = 64
 """A job of more attempts is reviewed in steps."""
+_CHANGES: Final = 100
+"""Changes of a job's terms, and of an attempt's size, that are kept: a recorded run each, of every attempt. The bill follows no
+later ones."""
+_RELABELLED: Final = 50
+"""Of a job changed more often the bill follows no labels: a job may show its progress by one, and its price is another matter."""
+_LABELS: Final = 4_096
+"""Characters of labels on a bill, names and values together, the first ones by name. Every record has them."""
 _BOOKS: Final = 64
 """Price books whose event ids are kept, so that an older book that is repeated is not applied again."""
 _PREEMPTIBLE: Final = "volcano.sh/preemptable"
@@ -138,13 +145,14 @@ def _terminating(state: State, job: Job, attempt: Attempt, event: Event[AttemptT
 def _changed(state: State, job: Job, attempt: Attempt, event: Event[AttemptChanged]) -> None:
     data = event.data
     attempt.uid = attempt.uid or data.uid
-    if data.requests is not None:
-        insort(attempt.sizes, (event.time, event.id, _size(data.requests)), key=lambda size: size[0])
+    requests = data.requests if len(attempt.sizes) <= _CHANGES else None
+    if requests is not None:
+        insort(attempt.sizes, (event.time, event.id, _size(requests)), key=lambda size: size[0])
     if data.started is not None and attempt.running is None:
         attempt.running = Point(data.started, event.id)
         schedule(state, job.id, attempt, data.started, event)
         _correct_since(state, job, attempt, data.started)
-    if data.requests is not None:
+    if requests is not None:
         _correct_since(state, job, attempt, event.time)
 
 
@@ -216,7 +224,13 @@ def _terms(data: JobOpened) -> Terms:
 
 
 def _labelled(labels: Mapping[str, str]) -> dict[str, Any]:
-    return {"labels": tuple(sorted(labels.items())), "preemptible": labels.get(_PREEMPTIBLE) == "true"}
+    kept, room = [], _LABELS
+    for name, value in sorted(labels.items()):
+        room -= len(name) + len(value)
+        if room < 0:
+            break
+        kept.append((name, value))
+    return {"labels": tuple(kept), "preemptible": labels.get(_PREEMPTIBLE) == "true"}
 
 
 def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
@@ -229,9 +243,11 @@ def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
         given |= _labelled(data.labels)
     if data.spec is not None:
         given |= {"priority_class": data.spec.priority_class}
-    terms = replace(last, **given)
     first, job.owner = data.owner and not job.owner, job.owner or data.owner
-    if terms == last:
+    if not first and len(job.since) > _RELABELLED:
+        given.pop("labels", None)
+    terms = replace(last, **given)
+    if terms == last or (not first and len(job.since) > _CHANGES):
         return
     job.terms = [*job.terms, terms]
     number = len(job.terms) - 1

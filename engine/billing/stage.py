@@ -6,7 +6,7 @@ known now (`runs`, `corrections`), and writes the difference.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Literal
@@ -25,6 +25,8 @@ __all__ = ["STAGE", "BillingStage"]
 
 _AT_ONCE: Final = 64
 """Attempts that one timer event records or reviews: some 2 ms."""
+_A_STEP: Final = 4 * _AT_ONCE
+"""Events after which it leaves the other attempts to the next one: an attempt may have many runs."""
 
 Events = Generator[Event[Data], None, None]
 
@@ -73,9 +75,8 @@ class BillingStage:
         elif kind == "review":
             turn = Turn(state, state.jobs[ident], now)
             begin, attempts = turn.known.job.review, turn.known.attempts
-            for attempt in attempts[begin : begin + _AT_ONCE]:
-                yield from turn.corrections(attempt)
-            yield turn.reviewed(begin + _AT_ONCE if begin + _AT_ONCE < len(attempts) else -1)
+            done = yield from _correct(turn, attempts[begin : begin + _AT_ONCE])
+            yield turn.reviewed(begin + done if begin + done < len(attempts) else -1)
         elif kind == "node":
             yield from _review_of_node(state, ident, node, now)
         elif (known := known_of(state, ident)) is not None:
@@ -214,13 +215,25 @@ def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
 
 
 def _record_open(state: State, mark: Micros, now: Micros) -> Events:
-    until, unpacked = max(mark, floor_hour(now)), len(state.recent)
+    until, unpacked, made = max(mark, floor_hour(now)), len(state.recent), 0
     for known, attempt in _open_at(state, mark):
-        turn = Turn(state, known, now)
+        turn, before = Turn(state, known, now), known.job.written
         yield from turn.corrections(attempt, until)
         if attempt.due == mark:
             yield turn.passed(attempt, until)
+        if (made := made + known.job.written - before) > _A_STEP:
+            break
     persist.pack_last(state, unpacked)
+
+
+def _correct(turn: Turn, attempts: Sequence[Attempt]) -> Generator[Event[Data], None, int]:
+    """Review attempts of a job up to the length of a step; return how many."""
+    before = turn.known.job.written
+    for done, attempt in enumerate(attempts, 1):
+        yield from turn.corrections(attempt)
+        if turn.known.job.written - before > _A_STEP:
+            return done
+    return len(attempts)
 
 
 def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
@@ -229,9 +242,8 @@ def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
         return
     turn, begin = Turn(state, known, now), _begin_on_node(state, known, node)
     found = [attempt for attempt in islice(known.attempts, begin, None) if attempt.node == node]
-    for attempt in found[:_AT_ONCE]:
-        yield from turn.corrections(attempt)
-    yield _behind_node(turn, node, found[_AT_ONCE].ordinal if len(found) > _AT_ONCE else -1)
+    done = yield from _correct(turn, found[:_AT_ONCE])
+    yield _behind_node(turn, node, found[done].ordinal if len(found) > done else -1)
 
 
 def _begin_on_node(state: State, known: Known, node: str) -> int:

@@ -152,7 +152,7 @@ class UsageRecorded(Usage, frozen=True):
     job_name: str = ""
     """Name of the job."""
     labels: dict[str, str] = field(default_factory=dict)
-    """Labels of the job."""
+    """Labels of the job: the first ones by name, 4,096 characters of names and values together."""
     priority_class: str | None = None
     """Priority class of the job."""
     preemptible: bool = False

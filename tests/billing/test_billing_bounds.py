@@ -18,7 +18,7 @@ from engine.billing.persist import _UNPACKED, known_of
 from engine.billing.runs import LONGEST
 from engine.billing.stage import _AT_ONCE, BillingStage
 from engine.events import Event
-from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.billing import UsageFailed, UsageRecorded
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
@@ -27,6 +27,7 @@ from engine.history.billing import check_billing
 from statemachines.spec import JobSpec, Requests
 
 STAGE = BillingStage()
+LABEL_PREEMPTIBLE = "volcano.sh/preemptable"
 A_STEP = 4 * _AT_ONCE
 """Events that 64 attempts give at one mark, or when they are looked at again: some 5 ms."""
 
@@ -214,6 +215,75 @@ def test_changes_of_a_node_are_kept_up_to_a_number_and_the_bill_does_not_depend_
         bills.append([attempt.recorded[0].node_type for attempt in shard.state.jobs["j"].attempts])
     assert bills[0] == bills[1] == bills[2] == bills[3]
     assert bills[0] == ["small"] * 37 + ["large", "small"] * 31 + ["large"]
+
+
+def largest_record(shard):
+    """Return the size of the largest record of the snapshot; Kafka takes 4 MiB."""
+    return max(len(STAGE.dump(shard.state, name) or b"") for name in STAGE.records(shard.state))
+
+
+def charged_time(shard):
+    return sum(run.length for attempt in known_of(shard.state, "j").attempts for run in attempt.recorded)
+
+
+def test_a_job_that_changes_its_labels_all_the_time_is_charged_in_small_steps_and_its_labels_are_followed_for_a_while():
+    shard = Wide(100)
+    for number in range(1_000):
+        shard.job(JobRevised(labels={"progress": f"{number}", LABEL_PREEMPTIBLE: "true" if number > 900 else "false"}), number)
+    shard.until(2 * HOUR)
+    for index in range(100):
+        shard.job(AttemptEnded("main", index, 1), 2 * HOUR + 5)
+    assert max(shard.steps) <= 2 * A_STEP
+    assert charged_time(shard) == 100 * (2 * HOUR + 5)
+    terms = known_of(shard.state, "j").job.terms
+    assert len(terms) == 1 + 50 + 1
+    assert terms[-1].preemptible, "what may change its price is followed for longer"
+    assert terms[-1].labels == terms[-2].labels
+    assert shard.written["UsageFailed"] == 0
+    assert largest_record(shard) < 1 << 20
+
+
+def test_what_changes_a_price_is_followed_up_to_a_number_of_changes():
+    shard = Wide(2)
+    for number in range(1_000):
+        shard.job(JobRevised(tenant=f"team-{number}"), number)
+    shard.until(HOUR)
+    assert charged_time(shard) == 2 * HOUR
+    assert [one.tenant for one in known_of(shard.state, "j").job.terms] == ["team", *(f"team-{number}" for number in range(100))]
+
+
+def test_the_first_owner_of_a_jobs_pods_counts_however_often_the_job_was_changed():
+    shard = Wide(2)
+    for number in range(200):
+        shard.job(JobRevised(tenant=f"team-{number}"), number)
+    shard.job(JobRevised(tenant="owner", owner=True), 300)
+    shard.until(HOUR)
+    job = known_of(shard.state, "j").job
+    assert [job.terms[number].tenant for _, _, number in job.since] == ["owner"]
+
+
+def test_labels_on_a_bill_have_a_bound_by_name():
+    labels = {f"{name:03}": "v" * 97 for name in range(1_000)}
+    shard = Wide(2)
+    for number in range(20):
+        shard.job(JobRevised(labels={**labels, "zz": f"{number}", "000": f"{number}"}), number)
+    shard.until(HOUR)
+    terms = known_of(shard.state, "j").job.terms
+    assert [[name for name, _ in one.labels] for one in terms[1:]] == [[f"{name:03}" for name in range(41)]] * 20
+    assert [dict(one.labels)["000"] for one in terms[1:]] == [f"{number}" for number in range(20)]
+    assert largest_record(shard) < 1 << 20
+
+
+def test_resizes_of_a_pod_are_followed_up_to_a_number():
+    shard = Wide(40)
+    for number in range(300):
+        for index in range(40):
+            shard.job(AttemptChanged("main", index, 1, requests=Requests(gpu=number % 7 + 2)), number + 1)
+    shard.until(HOUR)
+    assert max(shard.steps) <= 2 * A_STEP
+    assert charged_time(shard) == 40 * HOUR
+    assert {len(attempt.recorded) for attempt in known_of(shard.state, "j").attempts} == {101}
+    assert largest_record(shard) < 2 << 20
 
 
 def test_what_a_job_knows_of_unknown_nodes_has_a_bound():
