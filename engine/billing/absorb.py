@@ -41,8 +41,8 @@ __all__ = ["absorb"]
 _FEW: Final = 64
 """A job of more attempts is reviewed in steps."""
 _CHANGES: Final = 100
-"""Changes of a job's terms, and of an attempt's size, that are kept: a recorded run each, of every attempt. The bill follows no
-later ones."""
+"""Changes of a job's terms and of an attempt's size, and places reserved for a job, that are kept: a recorded run each, of every
+attempt. The bill follows no later ones."""
 _RELABELLED: Final = 50
 """Of a job changed more often the bill follows no labels: a job may show its progress by one, and its price is another matter."""
 _LABELS: Final = 4_096
@@ -269,7 +269,7 @@ def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
     job, data = known.job, event.data
     job.finished = data.phase in FINISHED_JOB_PHASES
     last = job.reservations[-1] if job.reservations else None
-    if data.reserved is not None:
+    if data.reserved is not None and len(job.reservations) < _CHANGES:
         job.reservations = [*job.reservations, Reservation(event.time, data.reserved, event.id)]
     elif data.phase != "Pending" and last is not None and event.time < last.until:  # it has its places, or needs none
         job.reservations = [*job.reservations[:-1], last._replace(until=event.time)]

@@ -286,6 +286,15 @@ def test_resizes_of_a_pod_are_followed_up_to_a_number():
     assert largest_record(shard) < 2 << 20
 
 
+def test_places_that_are_reserved_for_a_job_again_and_again_are_kept_up_to_a_number():
+    shard = Wide(0)
+    for number in range(300):
+        shard.job(JobPhaseChanged("Pending", "Privileged", reserved=2 * number + 1), 2 * number)
+    assert [place.since for place in known_of(shard.state, "j").job.reservations] == [2 * number for number in range(100)]
+    shard.job(JobPhaseChanged("Running", "Pending"), 600)
+    assert known_of(shard.state, "j").job.reservations[-1].until == 199
+
+
 def test_what_a_job_knows_of_unknown_nodes_has_a_bound():
     shard = Wide(300, 300)
     assert len(shard.state.jobs["j"].job.unknown) == 65
