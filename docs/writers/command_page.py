@@ -46,7 +46,7 @@ jobs and event types.
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a finding: a check failed, two things differ, some of the input could not be read |
+| 1 | a finding: a check failed, two things differ, some of the input could not be read and the rest was taken |
 | 2 | bad input: an option, a file, a value, a closed or full output; where processed at once, a rejected job, a refused command |
 | 3 | not found: a job, an event, a queue |
 | 4 | the log is unavailable, damaged, locked by another process or taken over by one |

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ def read_objects(path: Path) -> list[Document]:
         ValueError: it is larger than `FILE_BYTES`, or holds no object.
         OSError: the file cannot be read.
     """
-    with nullcontext(sys.stdin.buffer) if str(path) == "-" else open_objects(path) as source:
+    with open_objects(path) as source:
         content = source.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
         raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or use `lahar ingest` for cluster state")

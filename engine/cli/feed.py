@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -99,7 +97,7 @@ class _Stream:
     def read(self, file: Path) -> None:
         """Read a file to its end; appends the inputs read so far whenever it pauses."""
         try:
-            with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_objects(file) as source:
+            with open_objects(file) as source:
                 self._read("" if str(file) == "-" else f"{file}: ", source)
         except DamagedFileError as error:
             self._output.warn(self.tally.miss(str(error)))

@@ -6,7 +6,7 @@ import sys
 from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from engine.history.export_lines import contents_of
 from engine.history.readable_records import Damage
 from engine.history.transfer import export_job, export_log, import_log
 from engine.history.verify import verify_shard
+from engine.kubernetes.reading.object_files import standard_input
 from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog
 from engine.processor.partitions import shard_count
@@ -168,9 +169,9 @@ def import_(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
+    source = standard_input() if str(file) == "-" else file.open("rb")
     with source:
-        records = bounded_lines(cast("BinaryIO", source), EXPORT_LINE_BYTES)
+        records = bounded_lines(source, EXPORT_LINE_BYTES)
         head = next(records, b"")
         partitions, lock = contents_of(head).partitions, run_lock(settings)
         with (

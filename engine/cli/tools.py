@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,7 +58,7 @@ def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, A
     for column in columns:
         table.add_column(column.upper(), no_wrap=True)
     try:
-        with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_objects(file) as source:
+        with open_objects(file) as source:
             for item in read_stream(source):
                 if fault := tally.add(f"{file}: ", item):
                     output.fail(fault)

@@ -74,7 +74,6 @@ _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (NotFoundError, NOT_FOUND),
     (NotInLogError, NOT_FOUND),
     (UnknownCallbackError, NOT_FOUND),
-    (UnreadableFileError, FINDING),
     (DamagedFileError, FINDING),
     (ValueError, BAD_INPUT),  # EventError, pydantic's ValidationError, JSON and Unicode errors are all ValueErrors
     (OSError, BAD_INPUT),  # a file that the user named; the log wraps its own

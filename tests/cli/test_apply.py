@@ -228,7 +228,7 @@ class TestApply:
 
     def test_of_a_file_with_broken_parts_nothing_is_applied(self, lahar, folder, files):
         (folder / "x.yaml").write_text(f"{files['queue'].read_text()}---\na: [1\n---\n3\n")
-        done = lahar("apply", files["job"], "x.yaml", code=1)
+        done = lahar("apply", files["job"], "x.yaml", code=2)
         assert done.err.startswith("lahar: 2 of 3 objects could not be read; the first: x.yaml: line 6: not YAML")
         assert done.err.endswith("; nothing is applied\n")
         assert not (folder / "lahar.db").exists()
@@ -244,7 +244,7 @@ class TestApply:
     def test_a_key_that_stands_twice_is_refused_in_any_notation(self, lahar, folder, text):
         (folder / "x").write_text(text)
         for command in (("apply",), ("job", "submit")):
-            done = lahar(*command, "x", code=1)
+            done = lahar(*command, "x", code=2)
             assert "x: line 1: the key 'currency' stands there twice (line 4 of the document)" in done.err
         assert not (folder / "lahar.db").exists()
 

@@ -132,6 +132,14 @@ def test_an_output_that_takes_nothing_is_bad_input_and_named(output, told, argum
     assert (done.returncode, done.stderr) == (2, f"lahar: standard output: {told}\n")
 
 
+@pytest.mark.parametrize("arguments", [["ingest"], ["apply", "-"], ["inspect", "pod", "-"], ["import"]], ids=" ".join)
+def test_an_input_that_is_closed_is_bad_input_and_named(arguments, tmp_path):
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *LAHAR, "--log", f"sqlite:{tmp_path}/a.db", *arguments]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False)
+    told = "lahar: standard input: it is closed; name a file, or send something to it\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
 NO_TEXTS = [
     ("--tenant", ["billing", "invoice", "--tenant"]),
     ("--tenant", ["billing", "report", "--tenant"]),

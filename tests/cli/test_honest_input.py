@@ -47,10 +47,14 @@ class TestWhatCannotBeRead:
         assert "1 of 1 objects could not be read; the first: line 1: text is no object" in done.err
 
     @pytest.mark.parametrize("indent", [None, 4])
-    @pytest.mark.parametrize("command", [("ingest",), ("inspect", "pod"), ("inspect", "job"), ("apply",), ("job", "submit")])
-    def test_json_that_breaks_off_says_so(self, lahar, folder, command, indent):
+    @pytest.mark.parametrize(
+        ("command", "code"),
+        [(("ingest",), 1), (("inspect", "pod"), 1), (("inspect", "job"), 1), (("apply",), 2), (("job", "submit"), 2)],
+    )
+    def test_json_that_breaks_off_says_so(self, lahar, folder, command, code, indent):
+        """A finding where the rest is taken; bad input where nothing is."""
         (folder / "a.json").write_text(json.dumps(pod("a"), indent=indent)[:-30])
-        assert "a.json: line 1: ends in the middle of an object" in lahar(*command, "a.json", code=1).err
+        assert "a.json: line 1: ends in the middle of an object" in lahar(*command, "a.json", code=code).err
 
     @pytest.mark.parametrize("tasks", [["t" * 600], ["t" * 600, "a", "t" * 600]])
     def test_a_pod_of_a_list_that_is_beyond_a_bound_costs_only_itself(self, lahar, tasks):

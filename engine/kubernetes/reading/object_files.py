@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-__all__ = ["DamagedFileError", "open_objects", "unpacked"]
+__all__ = ["DamagedFileError", "open_objects", "standard_input", "unpacked"]
 
 _GZIP: Final = b"\x1f\x8b"
 
@@ -21,14 +23,28 @@ class DamagedFileError(ValueError):
         super().__init__(f"{path}: the compressed content is damaged ({error})")
 
 
+def standard_input() -> BinaryIO:
+    """Return the bytes of standard input.
+
+    Raises:
+        OSError: it is closed.
+    """
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "it is closed; name a file, or send something to it", "standard input")
+    return sys.stdin.buffer
+
+
 @contextmanager
 def open_objects(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read objects from it; whether it is compressed is told by its content, not by its name.
+    """Open a file to read objects from it, `-` is standard input; whether a file is compressed is told by its content.
 
     Raises:
         OSError: it cannot be opened.
         DamagedFileError: while it is read.
     """
+    if str(path) == "-":
+        yield standard_input()
+        return
     with ExitStack() as stack:
         file: BinaryIO = stack.enter_context(path.open("rb"))
         compressed = file.read(2) == _GZIP if file.seekable() else False
