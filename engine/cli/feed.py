@@ -41,7 +41,7 @@ _WARNED = 1_000
 @app.command(
     rich_help_panel=Panel.PUT,
     examples=[
-        "kubectl get pods -A -w --output-watch-events -o json | lahar ingest -",
+        "kubectl get pods -A -w --output-watch-events --show-managed-fields -o json | lahar ingest -",
         "kubectl get nodes -o yaml | lahar ingest",
         "lahar ingest --recorded pods.jsonl",
     ],

@@ -122,6 +122,8 @@ class PodObserved(Data):
     """Its PriorityClass: that of a job known by its pods alone."""
     preemptible: bool = False
     """Its label `volcano.sh/preemptable` is `true`: so is a job known by its pods alone."""
+    written: StatedMicros | None = None
+    """Latest time in its `managedFields`: when it was last written; a resize in place leaves no other. `None`: it shows none."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")

@@ -77,7 +77,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
             yield _ended(turn, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
             return
         yield _ENTER[entered](turn, job, attempt, pod, reason, skipped=False)
-    changed = _changed(turn, job, attempt, pod, reason)
+    changed = _changed(turn, job, attempt, pod, reason, seen)
     if changed is not None:
         yield changed
 
@@ -241,8 +241,10 @@ def _start(attempt: Attempt, pod: PodObserved) -> int | None:
     return None if pod.running is None else max(pod.running, attempt.bound or attempt.created)
 
 
-def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptChanged] | None:
-    """Return the changes of a live attempt besides its phase; `None`: none."""
+def _changed(
+    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, seen: int
+) -> Event[AttemptChanged] | None:
+    """Return the changes of a live attempt besides its phase; `None`: none. `seen` as for `advance`."""
     restarts = pod.restarts + pod.init_restarts
     new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
@@ -250,7 +252,8 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
     started = _start(attempt, pod) if attempt.running is None and attempt.phase == "Terminating" else None
     new_message = pod.message != "" and attempt.phase == pod.phase and gist(excerpt(pod.message)) != attempt.gist
     new_fact = new_reason or new_ready or new_disruption or new_message or started is not None
-    if not (new_fact or restarts > attempt.restarts or pod.requests != attempt.requests):
+    resized = pod.requests != attempt.requests
+    if not (new_fact or restarts > attempt.restarts or resized):
         return None
     return turn.event(
         job,
@@ -262,13 +265,15 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
             reason_changed=new_reason,
             restarts=restarts if restarts > attempt.restarts else None,
             ready=pod.ready if new_ready else None,
-            requests=pod.requests if pod.requests != attempt.requests else None,
+            requests=pod.requests if resized else None,
             disruption=(pod.disruption or "") if new_disruption else None,
             started=started,
             version=pod.version,
             message=excerpt(pod.message) if attempt.phase == pod.phase else "",
         ),
-        max(attempt.since, pod.proof or 0),
+        # A resize leaves no time in the pod's status once it is done; that of the write that shows it is the nearest. The first
+        # observation of a pod that Lahar made shows what admission made of its requests.
+        max(attempt.since, pod.proof or 0, (pod.written or 0) if resized and seen else 0),
     )
 
 

@@ -73,6 +73,28 @@ def test_a_resize_that_waits_for_room_is_billed_from_when_the_scheduler_counts_i
     assert {record.start for record in found} == {parse_time(BEGAN), parse_time(RESIZED)}
 
 
+def written(content: dict[str, Any], **times: str) -> dict[str, Any]:
+    """Return a pod with the time of its last write by subresource."""
+    fields = [{"manager": "m", "operation": "Update", "subresource": name, "time": time} for name, time in times.items()]
+    content["metadata"]["managedFields"] = fields
+    return content
+
+
+@pytest.mark.parametrize(("before", "after", "seconds"), [("2", "8", 2 * 1200 + 8 * 600), ("8", "2", 8 * 1201 + 2 * 599)])
+def test_a_resize_is_billed_from_the_write_that_shows_it_though_it_leaves_no_other_time(
+    before: str, after: str, seconds: int
+) -> None:
+    """A larger size counts when it is asked for, a smaller one when the node has taken it, a second later."""
+    done = "2023-05-25T07:20:01Z"
+    found = records(
+        written(running(1, cpu=before, **has(before)), status=BEGAN),
+        written(running(2, cpu=after, **has(before)), status=BEGAN, resize=RESIZED),
+        written(running(3, cpu=after, **has(after)), status=done, resize=RESIZED),
+        written(succeeded(4, cpu=after, **has(after)), status=ENDED, resize=RESIZED),
+    )
+    assert sum(record.quantity for record in found if record.charge.meter == "cpu_seconds") == seconds
+
+
 BOOK = {
     "apiVersion": "lahar.dev/v1",
     "kind": "PriceBook",

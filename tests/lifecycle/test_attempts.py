@@ -48,6 +48,11 @@ def phases(events):
     return found
 
 
+def changes(events):
+    """Times, in seconds after START, of what changed besides phases; a pod's identity apart."""
+    return [seconds(event) for event in events if isinstance(event.data, AttemptChanged) and event.data.uid is None]
+
+
 def only(driver, kind):
     (found,) = driver.of(kind)
     return found
@@ -200,6 +205,20 @@ def test_a_resize_and_an_announced_disruption_are_noted_and_can_be_taken_back(dr
     assert driver.job("j").tasks["main"].slots[0].disruption is None
     driver.see(pod("u", "j", 4, "Succeeded", node="n", running=2, ended=8, requests=bigger))
     assert only(driver, AttemptEnded).requests == bigger
+
+
+def test_a_resize_has_the_time_of_the_write_that_shows_it(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2, proof=3, written=3))
+    bigger = replace(REQUESTS, cpu_milli=4000)
+    assert changes(driver.see(pod("u", "j", 2, "Running", node="n", running=2, proof=3, written=60, requests=bigger))) == [60]
+
+
+def test_other_news_and_a_resize_without_a_write_have_the_latest_time_in_the_object(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2, proof=3, written=3))
+    announced = pod("u", "j", 2, "Running", node="n", running=2, proof=4, written=60, disruption="PreemptionByScheduler")
+    assert changes(driver.see(announced)) == [4]
+    bigger = replace(REQUESTS, cpu_milli=4000)
+    assert changes(driver.see(replace(announced, version="3", proof=START + 5 * SECOND, written=None, requests=bigger))) == [5]
 
 
 def test_the_start_records_what_was_waited_for(driver):
@@ -562,6 +581,14 @@ def test_the_pod_of_a_wanted_attempt_is_that_attempt(driver):
         (0, 1, None),
         (1, 1, "j1-w-1-1"),
     ]
+
+
+def test_what_admission_made_of_the_requests_of_a_pod_is_no_resize(driver):
+    """The pod is first seen long after it began to run; somebody has written to it since."""
+    driver.submit(vcjob({"name": "w"}))
+    made = driver.replica("w", phase="Running", node="n", running=1)
+    more = replace(REQUESTS, cpu_milli=2000)
+    assert changes(driver.see(replace(made, requests=more, written=START + 900 * SECOND))) == [1]
 
 
 def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_one(driver):

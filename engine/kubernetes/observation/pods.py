@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from engine.events.inputs import OTHER, PodDeleted, PodObserved
 from engine.events.pod_shape import PREEMPTABLE, HostPort
@@ -11,7 +11,7 @@ from engine.kubernetes.observation.messages import pod_message
 from engine.kubernetes.observation.moments import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
-from engine.kubernetes.reading.fields import mapping, text, whole
+from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of, slot_of
 from engine.kubernetes.reading.owner_labels import join_of, label
 from engine.kubernetes.reading.pod_shape import host_ports
@@ -127,7 +127,14 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         host_ports=[_port(port) for port in host_ports(view.spec)],
         priority_class=text(view.spec.get("priorityClassName")),
         preemptible=labels.get(PREEMPTABLE) == "true",
+        written=_written(metadata),
     )
+
+
+def _written(metadata: dict[str, Any]) -> int | None:
+    """Return when the object was last written; `None`: it does not show by whom."""
+    times = (moment(manager.get("time")) for manager in mappings(metadata.get("managedFields")))
+    return max((time for time in times if time is not None), default=None)
 
 
 def _port(port: HostPort) -> str:
