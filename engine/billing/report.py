@@ -133,7 +133,7 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str, versions: Mapping[s
         f"<p>{sums}</p>",
         *_unpriced(costs.unpriced),
         "<p class=key><span class=useful></span>useful<span class=wasted></span>wasted: failed, preempted, restarted, reserved</p>",
-        "<h2>Cost per day</h2>",
+        "<h2>Cost per day (UTC)</h2>",
         _chart(costs.days, money),
     ]
     for kind, heading in (("tenant", "Tenants"), ("queue", "Queues"), ("job", "Dearest jobs")):

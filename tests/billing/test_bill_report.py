@@ -115,3 +115,18 @@ def test_what_is_taken_back_has_no_bar_and_no_bar_leaves_the_chart():
     assert not re.search(r"[=:]-", shown.partition("</style>")[2])
     heights = [float(height) for height in re.findall(r" height=([0-9.]+)", shown)]
     assert heights == [0, 135]
+
+
+def test_days_are_said_to_be_those_of_utc_where_months_are_not():
+    """In Tokyo April begins at 15:00 on the last day of March, which is the first bar of its page."""
+    story = Story()
+    story.prices({"prices": PRICES}, time_zone="Asia/Tokyo")
+    began = 29 * DAY + 4 * 3_600
+    story.start("j", 0, began)
+    story.run("j", 0, began)
+    story.end("j", 0, began + 10)
+    (run,) = (event.data for event in written(story.log) if isinstance(event.data, UsageRecorded))
+    assert run.period == "2026-04"
+    shown = page(story)
+    assert "<title>2026-03-31: 1.00 EUR" in shown
+    assert "<h2>Cost per day (UTC)</h2>" in shown
