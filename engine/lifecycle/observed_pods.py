@@ -74,7 +74,10 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
                 yield _ENTER[passed](turn, job, attempt, pod, reason if passed == "Terminating" else None, skipped=True)
         if entered in TERMINAL_ATTEMPT_PHASES:
             known: ObjectState = "gone" if gone else "deleting" if pod.deleting else "exists"
+            deleted = attempt.since if attempt.phase == "Terminating" else 0
             yield _ended(turn, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
+            if pod.ended is not None and pod.ended < deleted:  # its node told late that it had ended before its deletion
+                yield from tell_late(turn, job, attempt, pod)
             return
         yield _ENTER[entered](turn, job, attempt, pod, reason, skipped=False)
     changed = _changed(turn, job, attempt, pod, reason, seen)

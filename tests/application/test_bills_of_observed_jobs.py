@@ -95,6 +95,19 @@ def test_a_resize_is_billed_from_the_write_that_shows_it_though_it_leaves_no_oth
     assert sum(record.quantity for record in found if record.charge.meter == "cpu_seconds") == seconds
 
 
+@pytest.mark.parametrize("seen", ["the end alone", "the deletion, then the end"])
+def test_a_pod_whose_end_is_told_after_its_deletion_is_billed_to_its_end(seen: str) -> None:
+    """Its node could not be reached for a while, in which somebody deleted it."""
+    deleted = {"deletionTimestamp": "2023-05-25T08:30:30Z", "deletionGracePeriodSeconds": 30}
+    objects = [running(1), running(2), succeeded(3)]
+    for one in objects[1:]:
+        one["metadata"] |= deleted
+    if seen == "the end alone":
+        del objects[1]
+    found = records(*objects)
+    assert [(record.start, record.end) for record in found] == [(parse_time(BEGAN), parse_time(ENDED))]
+
+
 BOOK = {
     "apiVersion": "lahar.dev/v1",
     "kind": "PriceBook",

@@ -221,6 +221,16 @@ def test_other_news_and_a_resize_without_a_write_have_the_latest_time_in_the_obj
     assert changes(driver.see(replace(announced, version="3", proof=START + 5 * SECOND, written=None, requests=bigger))) == [5]
 
 
+def test_an_end_before_the_deletion_that_was_seen_first_is_a_late_fact(driver):
+    driver.see(pod("u", "j", 1, "Terminating", node="n", running=2, terminating=60, deleting=True))
+    driver.see(pod("u", "j", 2, "Succeeded", node="n", running=2, ended=8, deleting=True))
+    assert phases(driver.events)[-2:] == [("Terminating", 60), ("Succeeded", 60)]
+    late = only(driver, AttemptLateFact)
+    assert (late.phase, late.ended, late.rank) == ("Succeeded", START + 8 * SECOND, "node")
+    driver.see(pod("u", "j", 3, "Succeeded", node="n", running=2, ended=8, deleting=True))
+    assert driver.outcome == "unchanged"
+
+
 def test_the_start_records_what_was_waited_for(driver):
     driver.see(pod("u", "j", 1, "Pending", reason="Gated"))
     driver.see(pod("u", "j", 2, "Pending", reason="Unschedulable"))
