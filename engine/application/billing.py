@@ -28,7 +28,7 @@ from engine.events.inputs import ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros, format_time, to_micros
-from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at
+from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at, uncharged
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.closings import Closing, closings, is_behind
@@ -162,6 +162,17 @@ class Bills:
         wanted = self.wanted(period, tenant, other=other)
         return self.ask(lambda usage: invoices(usage.runs(wanted), self._versions(), other=other))
 
+    def uncharged(self, *, tenant: str | None = None, other: bool = False, most: int = 10) -> tuple[int, list[Finding]]:
+        """Return how many attempts could not be charged, whose use is on no invoice, and the first of them.
+
+        Args:
+            tenant: only this tenant's.
+            other: as in `records`.
+            most: return so many at most.
+        """
+        count, failures = self.ask(lambda usage: usage.failures(RunFilter(None, tenant, None, other), most))
+        return count, [uncharged(*failure) for failure in failures]
+
     def _versions(self) -> dict[str, PriceVersion]:
         """Return the price versions by name, also those that a later book leaves out."""
         books, found = PriceBooks(), dict[str, PriceVersion]()
@@ -199,8 +210,8 @@ class Bills:
             other: as in `records`.
         """
         moment = to_micros(until) if isinstance(until, datetime) else until
-        runs, uncharged = quote(self._source, moment, tenant=tenant, other=other)
-        return quotes(runs, self._versions()), uncharged
+        runs, faults = quote(self._source, moment, tenant=tenant, other=other)
+        return quotes(runs, self._versions()), faults
 
     def is_behind(self, month: Month) -> bool:
         """Tell whether billing has still to read a job event of before a month's end: an invoice closed now would be wrong."""

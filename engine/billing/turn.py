@@ -51,7 +51,9 @@ class Turn(Struct, gc=False):
         except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
             fault = f"{type(error).__name__}: {error}"
             if attempt.fault != fault:
-                yield self.event(UsageFailed(*self._key(attempt), fault, self.cause is None), self.now, attempt.created.id)
+                terms = self.known.job.terms[-1]
+                failed = UsageFailed(*self._key(attempt), fault, self.cause is None, terms.tenant, terms.kind)
+                yield self.event(failed, self.now, attempt.created.id)
             return
         corrects = self.cause is None and (until is None or bool(void))
         for run, data in made:

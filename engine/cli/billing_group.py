@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Annotated, Final
@@ -16,10 +16,11 @@ from engine.application.questions import Questions
 from engine.billing.exports.formats import FORMATS
 from engine.billing.exports.invoice_files import INVOICE_FORMATS, write_invoices
 from engine.billing.exports.json_lines import write_records
-from engine.billing.invoice import Bill, rounded, without_price
+from engine.billing.invoice import rounded
 from engine.billing.records import Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment
+from engine.cli.bill_notes import BUT_OTHER, asked_for, note_closing, note_if_empty, warn_uncharged, warn_unpriced
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.invoice_tables import show_lines, show_sums
 from engine.cli.output import Output
@@ -30,10 +31,8 @@ from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
-from engine.history.closings import Closing
 from engine.history.formatting import plural
 from engine.log.producer_time import wall_clock as now
-from engine.projection.usage_tables import RunFilter
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
@@ -51,7 +50,6 @@ OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (s
 _SHOWN: Final = 200
 """Records shown to people unless asked for more."""
 _TABLE: Final = "table"
-_BUT_OTHER: Final = " but jobs of kind Other (--all)"
 
 
 @billing.command("records", examples=["lahar billing records --job default/train", "lahar billing records --period 2026-10 --json"])
@@ -75,7 +73,7 @@ def records(
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
         wanted = bills.wanted(period, tenant, job, other=other)
-        _note_if_empty(output, bills, wanted, job)
+        note_if_empty(output, bills, wanted, job)
         if output.as_json:
             bills.write(sys.stdout.buffer, lambda usage, stream: write_records(usage.records(wanted), stream))
             return
@@ -110,28 +108,6 @@ def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
         yield Bills(questions, source, settings.cluster)
 
 
-def _note_if_empty(output: Output, bills: Bills, wanted: RunFilter, job: str | None = None) -> None:
-    """Say so if nothing is recorded of what was asked for; `job` is said as it was typed."""
-
-    def is_empty(wanted: RunFilter) -> bool:
-        return bills.ask(lambda usage: next(usage.runs(wanted), None) is None)
-
-    if not is_empty(wanted):
-        return
-    hidden = "" if wanted.other or is_empty(wanted._replace(other=True)) else _BUT_OTHER
-    asked = _asked(wanted.period, wanted.tenant, job)
-    if is_empty(RunFilter(other=True)):
-        remedy = "; `lahar billing quote` shows use since the last hour mark"
-    else:
-        remedy = "; `lahar billing invoice` shows all tenants and months" if asked else ""
-    output.note(f"nothing is recorded{asked}{hidden}{remedy}")
-
-
-def _asked(period: str | None, tenant: str | None, job: str | None = None) -> str:
-    parts = (("of tenant", tenant), ("of job", job), ("in", period))
-    return "".join(f" {what} {value!r}" for what, value in parts if value is not None)
-
-
 @billing.command(
     "export",
     examples=["lahar billing export --format jsonl > records.jsonl", "lahar billing export --format jsonl --period 2026-10"],
@@ -152,9 +128,9 @@ def export_command(
     """
     output, settings, form = output_of(context, as_json), settings_of(context, log), "jsonl" if as_json else form
     with _bills(settings) as bills:
-        _note_closing(output, bills.closings(), period)
+        note_closing(output, bills.closings(), period)
         bills.export(form, sys.stdout.buffer, period=period, tenant=tenant, issuer=issuer, other=other)
-        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
+        note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
 
 
 @billing.command(
@@ -180,12 +156,13 @@ def invoice(
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings, output) as bills:
-        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
+        note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
         # The closings first: the invoice of a closed month that is read after them is the final one.
         asked, found = bills.closings(), bills.invoices(period=period, tenant=tenant, other=other)
-        _note_closing(output, asked, period)
+        note_closing(output, asked, period)
         states = {name: "closed" if one.taken else "closing" for name, one in asked.items()}
         lost = bills.unpriced_for_good() if any(one.unpriced_jobs for one in found) else set()
+        warn_uncharged(output, bills, tenant, other=other)
     if output.as_json:
         for one in found:
             output.record(one.document() | {"closed": states.get(one.period) == "closed"})
@@ -198,24 +175,12 @@ def invoice(
     else:
         write_invoices(form, shown, sys.stdout.buffer)
     for one in found:
-        _warn_unpriced(output, one)
+        warn_unpriced(output, one)
         if many := len(one.unpriced_jobs & lost):
             told = f"billing has forgotten {plural(many, 'job')} without a price, because it kept too many"
             output.warn(
                 f"{one.period} {one.tenant}: {told}; to price them, apply the book to a new log and import their history there"
             )
-
-
-def _note_closing(output: Output, asked: Mapping[str, Closing], period: str | None) -> None:
-    """Say which of the months that were asked for billing has still to close."""
-    for name, one in asked.items():
-        if not one.taken and period in {None, name}:
-            output.note(f"{name} is closing: it may change until billing has taken this, in `lahar run` or a worker")
-
-
-def _warn_unpriced(output: Output, one: Bill) -> None:
-    for use in without_price(one.unpriced):
-        output.warn(f"{one.period} {one.tenant}: {use} have no price")
 
 
 @billing.command("budgets", examples=["lahar billing budgets", "lahar billing budgets --period 2026-10 --tenant research"])
@@ -231,7 +196,7 @@ def budgets(
     with _bills(settings, output) as bills:
         found = bills.budgets(period=period, tenant=tenant)
     if not found:
-        asked = _asked(period, tenant)
+        asked = asked_for(period, tenant)
         remedy = "`lahar billing budgets` shows all" if asked else "`lahar apply` a Tenant with `spec.budget` to set one"
         output.note(f"no budget{asked}; {remedy}")
     if output.as_json:
@@ -273,7 +238,7 @@ def report_command(
     """Write one page of HTML: cost per day, tenant and queue, and what of it was wasted."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     with _bills(settings) as bills:
-        _note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
+        note_if_empty(output, bills, bills.wanted(period, tenant, other=other))
         page = bills.report(period=period, tenant=tenant, other=other)
     if output.as_json:
         output.record({"html": page})
@@ -328,9 +293,9 @@ def quote_command(
     with _bills(settings) as bills:
         found, uncharged = bills.quote(end := moment(until), tenant=tenant, other=other)
         if not found and not uncharged:
-            hidden = _BUT_OTHER if not other and any(bills.quote(end, tenant=tenant, other=True)) else ""
+            hidden = BUT_OTHER if not other and any(bills.quote(end, tenant=tenant, other=True)) else ""
             used = f"has used anything up to {format_time(end)} that is not recorded yet"
-            output.note(f"no running attempt{_asked(None, tenant)} {used}{hidden}")
+            output.note(f"no running attempt{asked_for(None, tenant)} {used}{hidden}")
     for attempt in uncharged:
         output.warn(f"{attempt.sentence()}; give an earlier --until, or report its end (`lahar ingest`)")
     if output.as_json:
@@ -339,7 +304,7 @@ def quote_command(
         return
     show_sums(output, [(one, "quoted") for one in found])
     for one in found:
-        _warn_unpriced(output, one)
+        warn_unpriced(output, one)
 
 
 @billing.command("close", examples=["lahar billing close 2026-10"])

@@ -206,6 +206,10 @@ class UsageFailed(Usage, frozen=True):
     """Why it could not be charged."""
     at_mark: bool = False
     """Written by a timer."""
+    tenant: str = ""
+    """Tenant of the job."""
+    job_kind: str = ""
+    """Kind of the job."""
 
 
 @event("lahar.usage.reviewed.v1", topic="billing", stability="operational")

@@ -189,17 +189,17 @@ def quote(
     Raises:
         LogError: the log cannot be read to its end.
     """
-    runs, uncharged = list[Event[UsageRecorded]](), list[Finding]()
+    runs, faults = list[Event[UsageRecorded]](), list[Finding]()
     for known, attempt, event in _unrecorded(log, until):
         data, terms = event.data, known.job.terms[known.job.since[-1][2]]
         whose, kind = (data.tenant, data.job_kind) if isinstance(data, UsageRecorded) else (terms.tenant, terms.kind)
         if tenant not in (None, whose) or (kind == OTHER and not other):
             continue
         if isinstance(data, UsageFailed):
-            uncharged.append(_uncharged(known, attempt, data.error))
+            faults.append(_uncharged(known, attempt, data.error))
         elif isinstance(data, UsageRecorded) and data.end > attempt.marked:
             runs.append(replace(event, data=clipped(data, max(data.start, attempt.marked), data.end)))
-    return runs, uncharged
+    return runs, faults
 
 
 def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
@@ -282,7 +282,7 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
     except ValueError as error:
         yield _uncharged(known, attempt, str(error))
         return
-    place = _place(attempt)
+    place = _place(attempt.task, attempt.index, attempt.number)
     void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
     if is_rejected(attempt):
         void = [run for run in void if run.kind in WAITING]  # earlier builds charged the use
@@ -293,11 +293,16 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
 
 
 def _uncharged(known: Known, attempt: Attempt, error: str) -> Finding:
-    return Finding(known.job.id, _place(attempt), f"cannot be charged: {error.removeprefix('ValueError: ')}")
+    return uncharged(known.job.id, attempt.task, attempt.index, attempt.number, error)
 
 
-def _place(attempt: Attempt) -> str:
-    return f"{attempt.task}[{attempt.index}] attempt {attempt.number}"
+def uncharged(job: str, task: str, index: int, attempt: int, error: str) -> Finding:
+    """Return that an attempt cannot be charged, and why."""
+    return Finding(job, _place(task, index, attempt), f"cannot be charged: {error.removeprefix('ValueError: ')}")
+
+
+def _place(task: str, index: int, attempt: int) -> str:
+    return f"{task}[{index}] attempt {attempt}"
 
 
 def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decimal], str] | None:

@@ -1,4 +1,4 @@
-"""The read model of billing: effective runs, reversals included."""
+"""The read model of billing: effective runs, reversals included, and attempts that could not be charged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from engine.billing.records import Record, clipped, records_of
 from engine.events import Data, Event, Topic, decode, encode
-from engine.events.billing import UsageRecorded, UsageWithdrawn
+from engine.events.billing import UsageFailed, UsageRecorded, UsageWithdrawn
 from engine.events.envelope import Message
 from engine.events.inputs import OTHER
 
-__all__ = ["RunFilter", "UsageTables"]
+__all__ = ["Failure", "RunFilter", "UsageTables"]
 
 _TABLES: Final = """
 CREATE TABLE usage (
@@ -34,7 +34,17 @@ CREATE TABLE usage (
     data BLOB NOT NULL -- of the event
 );
 CREATE INDEX usage_in_order ON usage (period, start, job, task, place, attempt, record, sequence, finish);
-CREATE INDEX usage_by_attempt ON usage (job, task, place, attempt)
+CREATE INDEX usage_by_attempt ON usage (job, task, place, attempt);
+CREATE TABLE failed (
+    job TEXT NOT NULL,
+    task TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    error TEXT NOT NULL,
+    PRIMARY KEY (job, task, place, attempt)
+) WITHOUT ROWID
 """
 
 _COLUMNS: Final = 15
@@ -51,29 +61,50 @@ class RunFilter(NamedTuple):
     """Include jobs of kind `Other` (services, single pods)."""
 
 
+class Failure(NamedTuple):
+    """An attempt whose use could not be charged."""
+
+    job: str
+    task: str
+    place: int
+    """Index in the task."""
+    attempt: int
+    error: str
+
+
 class UsageTables:
     """Follows `billing`."""
 
     NAME: ClassVar[str] = "usage"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     TABLES: ClassVar[str] = _TABLES
     TOPICS: ClassVar[tuple[Topic, ...]] = ("billing",)
-    TYPES: ClassVar[Collection[str]] = frozenset({UsageRecorded.TYPE, UsageWithdrawn.TYPE})
+    TYPES: ClassVar[Collection[str]] = frozenset({UsageRecorded.TYPE, UsageWithdrawn.TYPE, UsageFailed.TYPE})
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Use the connection of the projection."""
         self._connection: Final = connection
         self._new: list[tuple[Any, ...]] = []
+        self._failed: bool | None = None
+        """Whether any attempt could not be charged; `None`: not looked up yet."""
 
     # --- following ------------------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
         """Drop cached state."""
         self._new = []
+        self._failed = None
 
     def apply(self, event: Event[Data]) -> None:
         """Apply one event."""
         data = event.data
+        if isinstance(data, UsageFailed):
+            self._failed = True
+            failed = (event.subject, data.task, data.index, data.attempt, data.tenant, data.job_kind, data.error)
+            self._connection.execute("INSERT OR REPLACE INTO failed VALUES (?, ?, ?, ?, ?, ?, ?)", failed)
+        elif isinstance(data, UsageRecorded | UsageWithdrawn) and self._has_failed():
+            attempt = (event.subject, data.task, data.index, data.attempt)
+            self._connection.execute("DELETE FROM failed WHERE job = ? AND task = ? AND place = ? AND attempt = ?", attempt)
         if isinstance(data, UsageRecorded):
             message = encode(event)
             self._new.append(
@@ -98,6 +129,11 @@ class UsageTables:
         elif isinstance(data, UsageWithdrawn):
             self.write()
             self._withdraw(event.subject, data)
+
+    def _has_failed(self) -> bool:
+        if self._failed is None:
+            self._failed = self._connection.execute("SELECT 1 FROM failed LIMIT 1").fetchone() is not None
+        return self._failed
 
     def _withdraw(self, job: str, data: UsageWithdrawn) -> None:
         """Remove the withdrawn part of runs, and keep the parts before and after it."""
@@ -128,19 +164,38 @@ class UsageTables:
 
     def runs(self, wanted: RunFilter) -> Iterator[Event[UsageRecorded]]:
         """Yield the effective runs, in the order of exports: always the same for one log."""
-        where, given = ([], []) if wanted.other else (["kind <> ?"], [OTHER])
-        for name in ("period", "tenant", "job"):
-            if (value := getattr(wanted, name)) is not None:
-                where.append(f"{name} = ?")
-                given.append(value)
-        conditions = f"WHERE {' AND '.join(where)}" if where else ""
+        conditions, given = _conditions(wanted)
         for row in self._connection.execute(f"SELECT * FROM usage {conditions} {_ORDER}", given):  # noqa: S608 - as above
             yield _event(row)
+
+    def failures(self, wanted: RunFilter, most: int) -> tuple[int, list[Failure]]:
+        """Return how many attempts could not be charged, and the first of them; they are of no month.
+
+        Args:
+            wanted: whose; its month does not count.
+            most: return so many at most.
+        """
+        conditions, given = _conditions(wanted._replace(period=None))
+        run = self._connection.execute
+        (count,) = run(f"SELECT COUNT(*) FROM failed {conditions}", given).fetchone()  # noqa: S608 - as above
+        columns = "job, task, place, attempt, error"
+        rows = run(f"SELECT {columns} FROM failed {conditions} ORDER BY {columns} LIMIT ?", (*given, most))  # noqa: S608
+        return count, [Failure(*row) for row in rows]
 
     def records(self, wanted: RunFilter) -> Iterator[Record]:
         """Yield the records of these runs."""
         for event in self.runs(wanted):
             yield from records_of(event)
+
+
+def _conditions(wanted: RunFilter) -> tuple[str, list[str]]:
+    """Return a filter as SQL, and its values."""
+    where, given = ([], []) if wanted.other else (["kind <> ?"], [OTHER])
+    for name in ("period", "tenant", "job"):
+        if (value := getattr(wanted, name)) is not None:
+            where.append(f"{name} = ?")
+            given.append(value)
+    return f"WHERE {' AND '.join(where)}" if where else "", given
 
 
 def _event(row: tuple[Any, ...]) -> Event[UsageRecorded]:

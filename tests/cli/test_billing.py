@@ -580,6 +580,22 @@ def test_a_quote_names_what_cannot_be_charged(lahar, options):
     )
 
 
+def test_an_invoice_names_what_could_not_be_charged_until_it_is(lahar):
+    def done(version, end):
+        ended = {"terminated": {"exitCode": 0, "startedAt": "2023-05-25T07:00:00Z", "finishedAt": end}}
+        return pod(version, {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]})
+
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n" + done(2, "2039-05-25T07:30:00Z") + "\n")
+    job = lahar("job", "list", "--json").record["id"]
+    told = "cannot be charged: it began at 2023-05-25T07:00:00.000000Z and ended at 2039-05-25T07:30:00.000000Z"
+    for options in ((), ("--json",), ("--tenant", "default")):
+        assert f"warning: {job} main[0] attempt 1: {told}" in lahar("billing", "invoice", *options).err
+    assert "charged" not in lahar("billing", "invoice", "--tenant", "other").err
+    lahar("ingest", "--recorded", given=done(3, "2023-05-25T07:30:00Z") + "\n")
+    invoiced = lahar("billing", "invoice", "--json")
+    assert (invoiced.err, invoiced.record["sum"]["gpu_seconds"]) == ("", "1800")
+
+
 BAD = [
     ('"0.0005"', "0.0005", "spec.versions[0].prices.gpu_seconds.*: 0.0005 is a binary number"),
     ('"0.0005"', '"-1"', "spec.versions[0].prices.gpu_seconds.*: -1 must not be below zero"),
