@@ -35,9 +35,11 @@ from engine.events.outcomes import (
     RowRejected,
 )
 from engine.lifecycle.indexes import (
+    PAGED_BYTES,
     begin_version,
     cancelled,
     fired_key,
+    held_size,
     mark_seen,
     note_held,
     note_released,
@@ -333,7 +335,8 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
     waits = isinstance(data, InputOrphaned)
     key = ident if waits else key_of_held(data.input)
     if key not in (job.waiting if waits else job.held):
-        keep(job, "waiting" if waits else "held", key, data.input)
+        alone = held_size(data.input) > PAGED_BYTES
+        keep(job, "waiting" if waits else "held", key, data.input, alone=alone)
         note_held(job, key, data.input, waits=waits)
     if job.opened and not waits:
         remember(job, ident)

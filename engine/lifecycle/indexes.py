@@ -30,6 +30,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 __all__ = [
+    "PAGED_BYTES",
     "SEEN",
     "begin_version",
     "cancelled",
@@ -57,6 +58,8 @@ __all__ = [
 
 SEEN: Final = 20_000
 """Most ids of inputs that a job remembers: as many as it may hold, so that every held input is remembered."""
+PAGED_BYTES: Final = 32 << 10
+"""Largest held input that shares its page with others; a larger one is a record of its own."""
 
 
 def fired_key(job: Job, rule: int, subject: str) -> str:

@@ -78,20 +78,22 @@ def change_spec(job: Job, spec: JobSpec) -> None:
     job.spec = spec
 
 
-def keep(job: Job, table: Table, key: str, value: Any) -> None:  # noqa: ANN401 - each table has entries of its own
-    """Append an entry to a table; an existing one stays unchanged."""
+def keep(job: Job, table: Table, key: str, value: Any, *, alone: bool = False) -> None:  # noqa: ANN401 - each table has its own
+    """Append an entry to a table; an existing one stays unchanged. `alone`: it has a page of its own."""
     entries = _own(job, table)
     if key in entries:
         return
     entries[key] = value
     apart = job.apart.get(table) if job.apart else None
     if apart is None:
-        if len(entries) <= SIZES[table]:
+        if len(entries) <= SIZES[table] and not alone:
             return
         job.apart = job.apart or {}
         apart = job.apart[table] = Apart()
+    if alone:
+        apart.added += -apart.added % SIZES[table]
     page = 1 + apart.added // SIZES[table]
-    apart.added += 1
+    apart.added += SIZES[table] if alone else 1
     apart.pages.setdefault(page, {})[key] = value
     apart.page_of[key] = page
     _note(job, table, page)

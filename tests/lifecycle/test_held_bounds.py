@@ -185,6 +185,28 @@ def test_a_step_releases_few_large_inputs(monkeypatch):
     assert len(driver.of(InputReleased)) == 6
 
 
+def test_large_held_inputs_are_records_of_their_own(monkeypatch):
+    """A topic takes records of 4 MiB, and a shard whose record is larger stops for everybody."""
+    driver = parked_before_its_job(monkeypatch, 1)
+    large = vcjob({"name": "w", "replicas": 1})
+    large["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["args"] = ["x" * (1 << 20)]
+    for number in range(8):
+        driver.take(driver.event(JobSubmitted(large), "j1", f"large{number}"))
+        assert driver.outcome == "parked"
+        driver.take(driver.event(CommandIssued("AbortJob"), "j1", f"small{number}"))
+    kept = list(driver.job().held)
+    assert len(kept) == 6 + 16
+    assert driver.job().held_bytes > 8 << 20
+    sizes = [len(driver.stage.dump(driver.state, name)) for name in driver.stage.records(driver.state)]
+    assert max(sizes) < 2 << 20
+    driver.crash()
+    assert list(driver.job().held) == kept
+    driver.command("Unpark")
+    driver.wait(5)
+    assert driver.job().held == {}
+    assert not any(name.startswith("page/held") for name in driver.stage.records(driver.state))
+
+
 def test_what_an_input_is_held_under_is_found_once_a_decision(monkeypatch):
     """It takes as long as the manifest is large."""
     driver, asked = parked_before_its_job(monkeypatch, 1), []
