@@ -20,11 +20,15 @@ from engine.events.decimals import EXACT, plain, total
 from engine.events.inputs import OTHER, ObjectApplied, ObjectDeleted
 from engine.events.times import Micros, format_time
 
-__all__ = ["KEPT_MONTHS", "Month", "State", "Tenant", "absorb", "dump", "evolve", "load", "records"]
+__all__ = ["KEPT_MONTHS", "LAST_MONTH", "Month", "State", "Tenant", "absorb", "dump", "evolve", "load", "records"]
 
 KEPT_MONTHS: Final = 13
 """Months kept: that of the newest recorded time and the twelve before it. Later facts about an older month are compared with no
 budget. (Months ahead, from a wrong clock, are kept until they are old.)"""
+
+LAST_MONTH: Final = "2199-12"
+"""The last month that is compared with a budget: all months up to it fit into a tenant's record. With a bound that followed the
+recorded time, a withdrawal could count whose use did not."""
 
 _TENANT: Final = "tenant/"
 _MONTH: Final = "month"
@@ -140,7 +144,7 @@ def _drop_if_empty(state: State, name: str, tenant: Tenant) -> None:
 
 
 def _add(state: State, name: str, period: str, amount: Decimal, currency: str | None) -> None:
-    if period < _first_kept(state.month):
+    if period > LAST_MONTH or period < _first_kept(state.month):
         return
     month = state.touch(name).months.setdefault(period, Month())
     month.spent = EXACT.add(month.spent, amount)

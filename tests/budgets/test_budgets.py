@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.budgets.stage import BudgetsStage
-from engine.budgets.state import KEPT_MONTHS
+from engine.budgets.state import KEPT_MONTHS, LAST_MONTH
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, UsageWithdrawn
 from engine.events.inputs import ObjectApplied, ObjectDeleted
@@ -189,6 +189,22 @@ def test_what_is_old_is_forgotten():
     story.take(ObjectApplied("Queue", "q", {}), "q", at=parse_time("2027-04-01T00:00:00Z"))
     assert list(STAGE.records(story.state)) == ["month"]
     assert STAGE.dump(story.state, "tenant/ml") is None
+
+
+def test_all_months_that_a_tenant_may_use_fit_into_one_record():
+    """Times of pods may lie thousands of years ahead, and a shard whose record is too large stops for everybody."""
+    story = Story()
+    story.budget("1")
+    for year in [*range(2026, 2200), *range(2200, 10_000, 100)]:
+        for month in range(1, 13):
+            story.use("0.1234567890123456789", f"{year}-{month:02d}")
+    assert LAST_MONTH in story.state.tenants["ml"].months
+    assert max(story.state.tenants["ml"].months) == LAST_MONTH
+    assert len(STAGE.dump(story.state, "tenant/ml")) < 1 << 20
+    assert story.use("1", LAST_MONTH) != []
+    assert story.use("1", "2200-01") == []
+    story.void("1", "2200-01")
+    assert "2200-01" not in story.state.tenants["ml"].months
 
 
 def test_a_budget_that_cannot_be_read_is_none():

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from engine.billing import runs
+from engine.budgets import state as budgets
 from engine.events import bounds
 from engine.kubernetes.observation import cluster_facts
 from engine.lifecycle import held_inputs, indexes, stage, steps
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SECTION = (
     (ROOT / "docs/reliability.md").read_text(encoding="utf-8").partition("## What one input may cost")[2].partition("\n## ")[0]
 )
-HOMES = [bounds, cluster_facts, held_inputs, indexes, stage, steps, port, producer_time, run, raising, runs, task_topology]
+HOMES = [bounds, budgets, cluster_facts, held_inputs, indexes, stage, steps, port, producer_time, run, raising, runs, task_topology]
 
 
 def test_every_bound_is_listed_and_every_listed_one_is_there() -> None:
