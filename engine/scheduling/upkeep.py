@@ -25,6 +25,9 @@ __all__ = ["forget_job", "place", "remove", "revise", "shape_of", "stand", "upda
 
 _TASK_PRIORITY: Final = "volcano.sh/task-priority"
 _LONGEST_PORT: Final = 100
+RESOURCE_NAME_BYTES: Final = 317
+"""The longest name of a resource in Kubernetes. What a pod of others takes of a longer one is not counted: a record holds the
+requests of 64 pods, of `RESOURCES` names each."""
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
@@ -145,14 +148,15 @@ def forget_job(state: State, known: KnownJob) -> None:
 def shape_of(data: AttemptStarted) -> PodShape:
     """Return what is known of a pod that somebody else places: what it takes of its node."""
     requests = {CPU: data.requests.cpu_milli, MEMORY: data.requests.memory_bytes, GPU: data.requests.gpu * 1000, **data.resources}
+    taken = {name: bounded(amount) for name, amount in requests.items() if amount and len(name.encode()) <= RESOURCE_NAME_BYTES}
     ports = tuple(port for text in data.host_ports if (port := _port(text)) is not None)
-    return PodShape(pairs({name: bounded(amount) for name, amount in requests.items() if amount}), host_ports=ports)
+    return PodShape(pairs(taken), host_ports=ports)
 
 
 def _port(text: str) -> HostPort | None:
     number, _, rest = text[:_LONGEST_PORT].partition("/")
     protocol, _, address = rest.partition("/")
-    if not (number.isascii() and number.isdecimal()):
+    if not (text.isascii() and number.isdecimal()):
         return None
     return HostPort(int(number), protocol or "TCP", address) if address else HostPort(int(number), protocol or "TCP")
 

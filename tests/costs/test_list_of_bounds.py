@@ -12,6 +12,7 @@ from engine.kubernetes.observation import cluster_facts
 from engine.lifecycle import held_inputs, indexes, stage, steps
 from engine.log import port, producer_time
 from engine.processor import shard_run as run
+from engine.scheduling import upkeep
 from engine.scheduling.plugins import task_topology
 from statemachines import raising
 
@@ -19,7 +20,22 @@ ROOT = Path(__file__).parents[2]
 SECTION = (
     (ROOT / "docs/reliability.md").read_text(encoding="utf-8").partition("## What one input may cost")[2].partition("\n## ")[0]
 )
-HOMES = [bounds, budgets, cluster_facts, held_inputs, indexes, stage, steps, port, producer_time, run, raising, runs, task_topology]
+HOMES = [
+    bounds,
+    budgets,
+    cluster_facts,
+    held_inputs,
+    indexes,
+    stage,
+    steps,
+    port,
+    producer_time,
+    run,
+    raising,
+    runs,
+    task_topology,
+    upkeep,
+]
 
 
 def test_every_bound_is_listed_and_every_listed_one_is_there() -> None:

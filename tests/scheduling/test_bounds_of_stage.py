@@ -9,6 +9,7 @@ from clusters import work
 from deployment import SECOND, START, Deployment, task, vcjob
 
 from engine.events import Event, Message
+from engine.events.bounds import RESOURCE
 from engine.events.decisions import DecidedBound
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted, PodDeleted, PodObserved
 from engine.events.jobs import JobForgotten, JobOpened
@@ -134,6 +135,29 @@ def test_an_attempt_that_ended_goes_with_its_replica():
     deployment.settle()
     assert sorted(known.attempts) == [("w", 0, 1), ("w", 1, 1)]
     assert len(restarted(deployment.scheduling.state).jobs["j1"].attempts) == 2
+
+
+def test_pods_of_others_with_the_longest_names_fit_into_a_record():
+    """A topic takes records of 4 MiB, and a shard whose record is larger stops for everybody."""
+    deployment = Deployment()
+
+    def name(at: int, letter: str, characters: int) -> str:
+        return f"{at:03}".ljust(characters, letter)
+
+    odd = {name(at, "\N{GRINNING FACE}", 512): RESOURCE for at in range(50)}
+    real = {name(at, "a", 317): RESOURCE for at in range(50)}
+    for at in range(64):
+        ports = [f"{port}/TCP/{name(port, ('1', chr(0x1F600))[port % 2], 500)}" for port in range(100)]
+        seen = PodObserved(f"p{at}", "o1", f"p{at}", "Pending", deployment.now, kind="Job", task="w", index=at)
+        deployment.give("pods", replace(seen, resources=odd | real, host_ports=ports), "o1")
+    deployment.settle()
+    state = deployment.scheduling.state
+    attempts = state.jobs["o1"].attempts.values()
+    assert {len(attempt.shape.requests) for attempt in attempts if attempt.shape} == {50}
+    assert {len(attempt.shape.host_ports) for attempt in attempts if attempt.shape} == {50}
+    stage = SchedulingStage()
+    assert max(len(stage.dump(state, record) or b"") for record in stage.records(state)) < 3 << 20
+    assert restarted(state).jobs["o1"].attempts == state.jobs["o1"].attempts
 
 
 # --- replays --------------------------------------------------------------------------------------------------------------------
