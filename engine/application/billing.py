@@ -224,7 +224,7 @@ class Bills:
     def budgets(self, *, period: str | None = None, tenant: str | None = None) -> list[BudgetStanding]:
         """Return what is spent of each budget, by month and tenant; arguments and errors as of `records`.
 
-        Months for which a tenant has no budget are left out, and those that are no longer compared (docs/billing.md).
+        Months for which no budget of the tenant is known are left out. Those too old to be compared (docs/billing.md) are not.
         """
         found = budget_standings(self._source, self.invoices(period=period, tenant=tenant), period)
         return [one for one in found if tenant in (None, one.tenant)]
