@@ -242,7 +242,7 @@ class Apart:
     """The later pages of a table."""
 
     added: int = 0
-    """Entries ever added to them."""
+    """Places ever taken in them; an entry with a page of its own takes all places of that page."""
     pages: Annotated[dict[int, dict[str, Any]], Derived] = field(default_factory=dict)
     """Page → its entries. Derived."""
     page_of: Annotated[dict[str, int], Derived] = field(default_factory=dict)
