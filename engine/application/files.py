@@ -10,17 +10,19 @@ from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.markdown import extract_manifest
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
 from engine.kubernetes.tally import Tally
-from engine.runtime.errors import UnreadableFileError
 
 __all__ = ["read_given", "read_manifests", "read_objects"]
 
 
-def read_objects(path: Path) -> list[Document]:
+def read_objects(path: Path, remedy: str = "nothing is applied") -> list[Document]:
     """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.
 
+    Args:
+        path: the file.
+        remedy: what to say where a part cannot be read.
+
     Raises:
-        UnreadableFileError: a part cannot be read; the text says how much, where and why.
-        ValueError: it is larger than `FILE_BYTES`, or holds no object.
+        ValueError: it is larger than `FILE_BYTES`, holds no object, or a part cannot be read: the text says how much, where, why.
         OSError: the file cannot be read.
     """
     with open_objects(path) as source:
@@ -39,7 +41,7 @@ def read_objects(path: Path) -> list[Document]:
         if isinstance(item, Document):
             documents.append(item)
     if not tally.complete:
-        raise UnreadableFileError(tally.shortfall())
+        raise ValueError(f"{tally.shortfall()}; {remedy}")
     if not documents:
         raise ValueError(f"{path}: holds no object")
     return documents
@@ -53,9 +55,7 @@ def read_given(path: Path) -> list[Document]:
         OSError: the file cannot be read.
     """
     try:
-        return read_objects(path)
-    except UnreadableFileError as error:
-        raise ValueError(f"{error.shortfall}; correct the file") from None
+        return read_objects(path, "correct the file")
     except DamagedFileError as error:
         raise ValueError(str(error)) from None
 

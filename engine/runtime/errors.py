@@ -1,7 +1,6 @@
 """Errors of the command: one line for people and one documented exit code each.
 
 NotFoundError         the named thing is not in the log
-UnreadableFileError   objects of a file could not be read
 
 | code | meaning                                                         |
 |------|-----------------------------------------------------------------|
@@ -37,7 +36,6 @@ __all__ = [
     "NOT_FOUND",
     "OK",
     "NotFoundError",
-    "UnreadableFileError",
     "describe",
     "exit_code",
     "wants_traceback",
@@ -57,15 +55,6 @@ class NotFoundError(LookupError):
 
     def __init__(self, what: str, name: str | None, remedy: str) -> None:
         super().__init__(f"no {what}{'' if name is None else f' {name!r}'}: {remedy}")
-
-
-class UnreadableFileError(ValueError):
-    """Raised when objects of a file to apply could not be read."""
-
-    def __init__(self, shortfall: str) -> None:
-        super().__init__(f"{shortfall}; nothing is applied")
-        self.shortfall = shortfall
-        """Their number and the first reason."""
 
 
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
