@@ -39,7 +39,6 @@ from engine.lifecycle.indexes import (
     begin_version,
     cancelled,
     fired_key,
-    held_size,
     mark_seen,
     note_held,
     note_released,
@@ -335,9 +334,8 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
     waits = isinstance(data, InputOrphaned)
     key = ident if waits else key_of_held(data.input)
     if key not in (job.waiting if waits else job.held):
-        alone = held_size(data.input) > PAGED_BYTES
-        keep(job, "waiting" if waits else "held", key, data.input, alone=alone)
-        note_held(job, key, data.input, waits=waits)
+        size = note_held(job, key, data.input, waits=waits)
+        keep(job, "waiting" if waits else "held", key, data.input, alone=size > PAGED_BYTES)
     if job.opened and not waits:
         remember(job, ident)
 

@@ -145,20 +145,21 @@ def _claim_of(held: dict[str, Any]) -> Claim | None:
     return None if claim is None else claim._replace(name="", kind="")
 
 
-def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> None:
-    """Count an input as held, or as waiting for its job (`waits`)."""
+def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> int:
+    """Count an input as held, or as waiting for its job (`waits`); return its size (bytes)."""
     size = held_size(held)
     if not waits:
         job.held_bytes += size
         if not job.opened and (claim := _claim_of(held)) is not None:
             job.claims = own(job.claims)
             job.claims[claim] = job.claims.get(claim, 0) + 1
-        return
+        return size
     job.waiting_bytes += size
     job.waiters = own(job.waiters)
     waiters = job.waiters.setdefault(where_of(held), Waiters())
     waiters.ids[ident] = None
     waiters.size += size
+    return size
 
 
 def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -> None:
