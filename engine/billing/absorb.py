@@ -237,17 +237,18 @@ def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
     data, job = event.data, known.job
     if not job.since:
         return
-    last = job.terms[job.since[-1][2]]
+    last = job.present
     given = revised(data, LabelledJob.REVISED)
     if data.labels is not None:
         given |= _labelled(data.labels)
     if data.spec is not None:
         given |= {"priority_class": data.spec.priority_class}
     first, job.owner = data.owner and not job.owner, job.owner or data.owner
-    if not first and len(job.since) > _RELABELLED:
+    changes = 0 if first else len(job.since)
+    if changes > _RELABELLED:
         given.pop("labels", None)
     terms = replace(last, **given)
-    if terms == last or (not first and len(job.since) > _CHANGES):
+    if terms == last or changes > _CHANGES:
         return
     job.terms = [*job.terms, terms]
     number = len(job.terms) - 1

@@ -198,6 +198,11 @@ class Job(Struct, array_like=True, gc=False):
     born: int = 0
     """Number of reviews of all jobs when it was opened (`State.sweeps`)."""
 
+    @property
+    def present(self) -> Terms:
+        """The terms that hold last; those of `since` may have been heard of in another order."""
+        return self.terms[self.since[-1][2]]
+
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
     """A node's type and GPU model, and from when they hold."""

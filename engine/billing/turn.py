@@ -51,7 +51,7 @@ class Turn(Struct, gc=False):
         except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
             fault = f"{type(error).__name__}: {error}"
             if attempt.fault != fault:
-                terms = self.known.job.terms[-1]
+                terms = self.known.job.present
                 failed = UsageFailed(*self._key(attempt), fault, self.cause is None, terms.tenant, terms.kind)
                 yield self.event(failed, self.now, attempt.created.id)
             return

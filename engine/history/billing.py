@@ -191,9 +191,8 @@ def quote(
     """
     runs, faults = list[Event[UsageRecorded]](), list[Finding]()
     for known, attempt, event in _unrecorded(log, until):
-        data, terms = event.data, known.job.terms[known.job.since[-1][2]]
-        whose, kind = (data.tenant, data.job_kind) if isinstance(data, UsageRecorded) else (terms.tenant, terms.kind)
-        if tenant not in (None, whose) or (kind == OTHER and not other):
+        data = event.data
+        if tenant not in (None, data.tenant) or (data.job_kind == OTHER and not other):
             continue
         if isinstance(data, UsageFailed):
             faults.append(_uncharged(known, attempt, data.error))

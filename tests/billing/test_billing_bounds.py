@@ -17,6 +17,7 @@ from engine.billing import charges
 from engine.billing.persist import _UNPACKED, known_of
 from engine.billing.runs import LONGEST
 from engine.billing.stage import _AT_ONCE, BillingStage
+from engine.billing.turn import Turn
 from engine.events import Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.billing import UsageFailed, UsageRecorded
@@ -329,6 +330,18 @@ def test_times_of_no_attempt_are_named_and_cost_one_event(created, ended):
         7 * SECOND,
     ]
     assert list(check_billing(story.log)) == []
+
+
+def test_what_cannot_be_charged_names_the_tenant_that_holds_last_and_not_the_one_heard_of_last():
+    shard = Wide(1)
+    shard.job(JobRevised(tenant="last"), 200)
+    shard.sequence += 1
+    early = JobRevised(tenant="early")
+    shard.take(Event("early", "test", early.TYPE, "j", 100, 300, shard.sequence, "j", "", "c1", early), 300)
+    turn = Turn(shard.state, known_of(shard.state, "j"), 300)
+    (failed,) = turn.corrections(turn.known.attempts[0], LONGEST + HOUR)
+    assert isinstance(failed.data, UsageFailed)
+    assert (failed.data.tenant, failed.data.job_kind) == ("last", "Job")
 
 
 def test_the_longest_attempt_that_is_charged_is_120_invoices():
