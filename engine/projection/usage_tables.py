@@ -98,14 +98,8 @@ class UsageTables:
     def apply(self, event: Event[Data]) -> None:
         """Apply one event."""
         data = event.data
-        if isinstance(data, UsageFailed):
-            self._failed = True
-            failed = (event.subject, data.task, data.index, data.attempt, data.tenant, data.job_kind, data.error)
-            self._connection.execute("INSERT OR REPLACE INTO failed VALUES (?, ?, ?, ?, ?, ?, ?)", failed)
-        elif isinstance(data, UsageRecorded | UsageWithdrawn) and self._has_failed():
-            attempt = (event.subject, data.task, data.index, data.attempt)
-            self._connection.execute("DELETE FROM failed WHERE job = ? AND task = ? AND place = ? AND attempt = ?", attempt)
         if isinstance(data, UsageRecorded):
+            self._charged(event.subject, data)
             message = encode(event)
             self._new.append(
                 (
@@ -127,13 +121,22 @@ class UsageTables:
                 )
             )
         elif isinstance(data, UsageWithdrawn):
+            self._charged(event.subject, data)
             self.write()
             self._withdraw(event.subject, data)
+        elif isinstance(data, UsageFailed):
+            self._failed = True
+            values = (event.subject, data.task, data.index, data.attempt, data.tenant, data.job_kind, data.error)
+            self._connection.execute("INSERT OR REPLACE INTO failed VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
-    def _has_failed(self) -> bool:
+    def _charged(self, job: str, data: UsageRecorded | UsageWithdrawn) -> None:
+        """Note that an attempt can be charged."""
+        run = self._connection.execute
         if self._failed is None:
-            self._failed = self._connection.execute("SELECT 1 FROM failed LIMIT 1").fetchone() is not None
-        return self._failed
+            self._failed = run("SELECT 1 FROM failed LIMIT 1").fetchone() is not None
+        if self._failed:
+            attempt = (job, data.task, data.index, data.attempt)
+            run("DELETE FROM failed WHERE job = ? AND task = ? AND place = ? AND attempt = ?", attempt)
 
     def _withdraw(self, job: str, data: UsageWithdrawn) -> None:
         """Remove the withdrawn part of runs, and keep the parts before and after it."""
