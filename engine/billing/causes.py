@@ -30,8 +30,7 @@ def news(state: State, known: Known, attempt: Attempt, run: Run, void: Sequence[
     taken = next((one for one in void if one.start < run.end and run.start < one.end), None)
     if taken is None:
         return _of_review(state, known)
-    node = state.node_of(job, attempt)
-    facts = () if node is None else node.facts
+    facts = state.facts_of(job, attempt)
     fact = fact_about(attempt, facts)
     if fact is not None and kind_of_node(attempt, facts) != (taken.node_type, taken.gpu_model):
         return fact.id

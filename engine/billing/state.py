@@ -6,7 +6,7 @@ Plain structs, written to the snapshot as they are. Fields marked *derived* are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush
 from typing import Final, NamedTuple
@@ -363,6 +363,11 @@ class State:
     def node_of(self, job: Job, attempt: Attempt) -> Node | None:
         """Return what is known of an attempt's node; `None`: nothing, or it has none."""
         return None if attempt.node is None else self.nodes.get((job.cluster, attempt.node))
+
+    def facts_of(self, job: Job, attempt: Attempt) -> Sequence[NodeFact]:
+        """Return what is known of an attempt's node, oldest first."""
+        node = self.node_of(job, attempt)
+        return () if node is None else node.facts
 
     def ids(self) -> Iterator[str]:
         """Yield the ids of all jobs."""

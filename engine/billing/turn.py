@@ -67,11 +67,11 @@ class Turn(Struct, gc=False):
 
     def _made(self, attempt: Attempt, until: Micros) -> tuple[list[Run], list[tuple[Run, UsageRecorded | UsageWithdrawn]]]:
         """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
-        node = self.state.node_of(self.known.job, attempt)
-        wanted = runs_of(self.known.job, attempt, () if node is None else node.facts, self.state.book, until)
+        state, job = self.state, self.known.job
+        wanted = runs_of(job, attempt, state.facts_of(job, attempt), state.book, until)
         if not wanted and not attempt.recorded:
             return [], []
-        void, missing = difference(attempt.recorded, wanted, self.state.periods.__contains__)
+        void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
         revision = attempt.revision + bool(void)
         made: list[tuple[Run, UsageRecorded | UsageWithdrawn]] = [(run, self._void(attempt, run, revision)) for run in void]
         return void, [*made, *((run, self.recorded(attempt, run, revision, run.length)) for run in missing)]

@@ -275,9 +275,8 @@ def _check_job(state: State, known: Known) -> Iterator[Finding]:
 
 
 def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Finding]:
-    node = state.node_of(known.job, attempt)
     try:
-        wanted = runs_of(known.job, attempt, () if node is None else node.facts, state.book, attempt.marked)
+        wanted = runs_of(known.job, attempt, state.facts_of(known.job, attempt), state.book, attempt.marked)
     except ValueError as error:
         yield _uncharged(known, attempt, str(error))
         return
@@ -329,9 +328,8 @@ def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decima
 
 
 def _cost(state: State, known: Known, attempt: Attempt, begin: Micros, end: Micros) -> Decimal:
-    node = state.node_of(known.job, attempt)
     try:
-        runs = runs_of(known.job, attempt, () if node is None else node.facts, state.book, end)
+        runs = runs_of(known.job, attempt, state.facts_of(known.job, attempt), state.book, end)
     except ValueError:  # it lasts longer than anything that is billed
         return Decimal(0)
     within = [
