@@ -34,6 +34,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor
+from engine.processor.shard_run import OUTPUT_LIMIT
 from engine.runtime.collector import freeze_live_objects
 
 __all__ = ["MEASURES"]
@@ -43,6 +44,8 @@ _MANY: Final = 100_000
 _STRIDE: Final = 7_919
 """Jobs come in no order of their ids, as uids do not; a prime, which divides no number of jobs here."""
 _BILLING: Final = Partition("billing", 0)
+_FIRED: Final = -(-OUTPUT_LIMIT // 64)
+"""Timers that a commit takes at an hour mark, of 64 attempts each."""
 
 
 def _price_book() -> Event[ObjectApplied]:
@@ -171,7 +174,7 @@ def _grow(replicas: int) -> float:
             if due is None or due > mark:
                 break
             follow(stage.fire(state, mark))
-            if fired % 12 == 0:  # as OUTPUT_LIMIT has it
+            if fired % _FIRED == 0:
                 settle()
         settle()
     gc.collect()
