@@ -31,13 +31,8 @@ _BACKOFF_LIMIT: Final = 6
 _QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
 
-def batch_faults(spec: BatchJobSpec, *, pod_level: bool = False) -> Iterator[Fault]:
-    """Judge a Job's specification (Kubernetes: validation of `batch/v1`).
-
-    Args:
-        spec: its shape.
-        pod_level: whether the cluster knows resources of whole pods.
-    """
+def batch_faults(spec: BatchJobSpec) -> Iterator[Fault]:
+    """Judge a Job's specification (Kubernetes: validation of `batch/v1`)."""
     yield from at_least(spec.parallelism, 0, "spec.parallelism")
     yield from at_least(spec.completions, 0, "spec.completions")
     yield from at_least(spec.backoff_limit, 0, "spec.backoffLimit")
@@ -46,7 +41,7 @@ def batch_faults(spec: BatchJobSpec, *, pod_level: bool = False) -> Iterator[Fau
     yield from one_of(spec.completion_mode, ("NonIndexed", "Indexed"), "spec.completionMode")
     if spec.completion_mode == "Indexed" and spec.completions is None:
         yield Fault("spec.completions", "is required when completionMode is Indexed")
-    yield from template_faults(spec.template, "spec.template", pod_level=pod_level)
+    yield from template_faults(spec.template, "spec.template")
     pod = spec.template.spec if spec.template is not None else None
     if pod is not None and (pod.restart_policy or "Always") == "Always":
         yield Fault("spec.template.spec.restartPolicy", "must be OnFailure or Never: a pod of a Job comes to an end")

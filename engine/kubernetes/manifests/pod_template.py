@@ -21,7 +21,7 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 
 
-def template_faults(template: PodTemplate | None, path: str, *, pod_level: bool = False) -> Iterator[Fault]:
+def template_faults(template: PodTemplate | None, path: str, *, pod_level: bool = True) -> Iterator[Fault]:
     """Judge a pod template.
 
     Args:

@@ -31,7 +31,7 @@ JOB_PLUGINS: Final = frozenset({"env", "svc", "ssh", "tensorflow", "pytorch", "m
 Queues = list[dict[str, Any]]
 
 
-def create_faults(job: VolcanoJob, queues: Queues, *, declared: Collection[str] = (), pod_level: bool = False) -> Iterator[Fault]:
+def create_faults(job: VolcanoJob, queues: Queues, *, declared: Collection[str] = (), pod_level: bool = True) -> Iterator[Fault]:
     """Judge a new job as Volcano's webhook does.
 
     Args:

@@ -3,9 +3,12 @@
 Kubernetes: the larger of (containers + sidecars) and the running maximum over the init containers, which start one after the
 other beside the sidecars started before them; plus the pod's overhead. A request that a container leaves out is its limit.
 
-While a container is resized in place, its request is the largest of what its specification asks for, what its node has allocated
-and what it runs with. If the node refuses the resize for good (`Infeasible`), cpu and memory of the specification do not count
-(kube-scheduler: `determineContainerReqs` of k8s.io/component-helpers).
+Resources of the whole pod (`spec.resources`: cpu, memory, huge pages) replace that sum, each for itself. A limit without a
+request counts where no container asks for the resource, and for huge pages (Kubernetes: `defaultPodRequests`).
+
+While a container or a whole pod is resized in place, its request is the largest of what its specification asks for, what its node
+has allocated and what it runs with. If the node refuses the resize for good (`Infeasible`), cpu and memory of the specification do
+not count (kube-scheduler: `PodRequests` of k8s.io/component-helpers).
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ __all__ = ["effective_requests", "observed_requests", "requests_by_name"]
 _Amounts = dict[str, int]
 """Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
 
-_COUNTED: Final = frozenset({"cpu", "memory"})
 _USUAL: Final = frozenset({"cpu", "memory", "nvidia.com/gpu"})
 """What `Requests` tells by itself: its devices are these, unless others are named."""
 _NANO: Final = 10**9
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
-"""Resources of a container that can change in place. Some kubelets leave all others out of what they report."""
+"""Resources that can change in place. Some kubelets leave all others out of what they report."""
+_HUGE_PAGES: Final = "hugepages-"
 _INFEASIBLE: Final = "Infeasible"
 _NOTHING: Final[_Amounts] = {}  # shared: not to be changed
 
@@ -47,12 +50,12 @@ def effective_requests(pod_spec: object, status: dict[str, object] | None = None
     """
     if not isinstance(pod_spec, dict):
         return Requests()
-    return _requests(_effective(pod_spec, status, every=False))
+    return _requests(_effective(pod_spec, status))
 
 
 def observed_requests(pod_spec: dict[str, object], status: dict[str, object]) -> tuple[Requests, dict[str, int]]:
     """Return the effective request of a pod, and what it asks for beside cpu, memory and `nvidia.com/gpu`, in thousandths."""
-    total = _effective(pod_spec, status, every=True)
+    total = _effective(pod_spec, status)
     return _requests(total), {name: _up(amount * 1000) for name, amount in total.items() if name not in _USUAL and amount}
 
 
@@ -63,27 +66,54 @@ def _requests(total: _Amounts) -> Requests:
 
 def requests_by_name(pod_spec: dict[str, object]) -> dict[str, int]:
     """Return the effective request of a pod for every resource: memory in bytes, everything else in thousandths (Volcano)."""
-    total = _effective(pod_spec, None, every=True)
+    total = _effective(pod_spec, None)
     return {name: _up(amount if name == "memory" else amount * 1000) for name, amount in total.items()}
 
 
-def _effective(pod_spec: dict[str, object], status: dict[str, object] | None, *, every: bool) -> _Amounts:
-    """Return the effective request of a pod, for `every` resource or those of `Requests`."""
+def _effective(pod_spec: dict[str, object], status: dict[str, object] | None) -> _Amounts:
+    """Return the effective request of a pod, by resource."""
     resizes = None if status is None else _resizes(status)
     running = _NOTHING
     for container in mappings(pod_spec.get("containers")):
-        running = _plus(running, _of_running(container, resizes, every=every))
+        running = _plus(running, _of_running(container, resizes))
     sidecars = peak = _NOTHING
     for container in mappings(pod_spec.get("initContainers")):
         if container.get("restartPolicy") == "Always":
-            sidecars = _plus(sidecars, _of_running(container, resizes, every=every))
+            sidecars = _plus(sidecars, _of_running(container, resizes))
         else:
-            peak = _largest(peak, _plus(sidecars, _of_container(container, every=every)))
+            peak = _largest(peak, _plus(sidecars, _of_container(container)))
     total = _largest(_plus(running, sidecars), peak)
+    if isinstance(pod_spec.get("resources"), dict):
+        total = total | _of_whole_pod(pod_spec, status or {}, total)
     overhead = pod_spec.get("overhead")
     if isinstance(overhead, dict):
-        total = _plus(total, _of_resources(overhead, every=every))
+        total = _plus(total, _of_resources(overhead))
     return total
+
+
+def _of_whole_pod(pod_spec: dict[str, object], status: dict[str, object], together: _Amounts) -> _Amounts:
+    """Return the request of the pod itself, for the resources that it names.
+
+    Args:
+        pod_spec: its specification.
+        status: its status, which has `resources` and `allocatedResources` of the pod since Kubernetes 1.35.
+        together: the request of its containers.
+    """
+    resources = mapping(pod_spec.get("resources"))
+    limits = {
+        name: amount
+        for name, amount in _of_resources(mapping(resources.get("limits"))).items()
+        if name.startswith(_HUGE_PAGES) or name not in together
+    }
+    asked = {
+        name: amount
+        for name, amount in (limits | _of_resources(mapping(resources.get("requests")))).items()
+        if name in _RESIZABLE or name.startswith(_HUGE_PAGES)
+    }
+    running = mapping(mapping(status.get("resources")).get("requests"))
+    held = _largest(_of_resources(running), _of_resources(mapping(status.get("allocatedResources"))))
+    resized = {name: held[name] for name in asked if name in _RESIZABLE and name in held}
+    return asked | resized if _is_infeasible(status) else _largest(asked, resized)
 
 
 class _Resizes(NamedTuple):
@@ -110,9 +140,9 @@ def _is_infeasible(status: dict[str, object]) -> bool:
     return any(one.get("status") == "True" and one.get("reason") == _INFEASIBLE for one in pending)
 
 
-def _of_running(container: dict[str, object], resizes: _Resizes | None, *, every: bool) -> _Amounts:
+def _of_running(container: dict[str, object], resizes: _Resizes | None) -> _Amounts:
     """Return the request of a container that may be resized in place."""
-    asked = _of_container(container, every=every)
+    asked = _of_container(container)
     status = None if resizes is None else resizes.reported.get(text(container.get("name")) or "")
     if resizes is None or status is None:
         return asked
@@ -121,25 +151,21 @@ def _of_running(container: dict[str, object], resizes: _Resizes | None, *, every
         asked, counted = {name: amount for name, amount in asked.items() if name not in _RESIZABLE}, None
     for given in (mapping(status.get("resources")).get("requests"), status.get("allocatedResources")):
         if given != counted:  # mostly they are the same
-            asked = _largest(asked, _of_resources(mapping(given), every=every))
+            asked = _largest(asked, _of_resources(mapping(given)))
     return asked
 
 
-def _of_container(container: dict[str, object], *, every: bool) -> _Amounts:
+def _of_container(container: dict[str, object]) -> _Amounts:
     resources = container.get("resources")
     if not isinstance(resources, dict):
         return _NOTHING
     requests, limits = resources.get("requests"), resources.get("limits")
     asked = requests if isinstance(requests, dict) else {}
-    return _of_resources({**limits, **asked} if isinstance(limits, dict) else asked, every=every)
+    return _of_resources({**limits, **asked} if isinstance(limits, dict) else asked)
 
 
-def _of_resources(resources: dict[str, object], *, every: bool) -> _Amounts:
-    return {
-        name: _nanos(quantity)
-        for name, quantity in resources.items()
-        if name in _COUNTED or (isinstance(name, str) and (every or name.endswith("gpu")))
-    }
+def _of_resources(resources: dict[str, object]) -> _Amounts:
+    return {name: _nanos(quantity) for name, quantity in resources.items() if isinstance(name, str)}
 
 
 def _nanos(quantity: object) -> int:
