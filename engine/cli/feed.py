@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -15,6 +16,7 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
+from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
 from engine.events import Message, Topic
 from engine.events.bounds import MOMENT_BYTES, OBJECT_BYTES
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
@@ -27,7 +29,7 @@ from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
-from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace, with_tenants
+from engine.simulation.traces import BadRow, ImportReport, cluster_of, import_rows, read_trace, sample_trace, with_tenants
 
 __all__ = ["import_trace_command", "ingest"]
 
@@ -36,6 +38,8 @@ _FLUSH = 2_000
 """Inputs after which a stream without pauses is appended."""
 _WARNED = 1_000
 """Unreadable objects with a warning of their own."""
+_NAMED = 20
+"""Rejected rows of a trace with a warning of their own."""
 
 
 @app.command(
@@ -186,7 +190,11 @@ class _Stream:
 @app.command(
     "import-trace",
     rich_help_panel=Panel.PUT,
-    examples=["lahar import-trace --format openb", "lahar import-trace --format openb openb_pods.csv.gz --cluster openb"],
+    examples=[
+        "lahar import-trace --format openb",
+        "lahar import-trace --format openb openb_pods.csv.gz --cluster openb",
+        "lahar import-trace --format philly --columns timestamp=submitted,num_gpus=gpus jobs.csv",
+    ],
 )
 def import_trace_command(
     context: typer.Context,
@@ -196,9 +204,8 @@ def import_trace_command(
             metavar="FILE", help="A trace, plain or .gz. Without it: the sample of openb or philly-status that ships with Lahar."
         ),
     ] = None,
-    source_format: Annotated[
-        str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")
-    ] = "philly-status",
+    source_format: FormatOption = "philly-status",
+    columns: ColumnsOption = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Cluster name; the file's name unless given.")] = None,
     tenants: Annotated[
         int | None,
@@ -212,28 +219,19 @@ def import_trace_command(
 ) -> None:
     """Import the trace of a real cluster: its jobs and pods become history.
 
-    Importing twice changes nothing. Invalid rows are rejected with their line number; the others are imported.
+    Importing twice changes nothing. Invalid rows are rejected with their line number, exit code 1 then; the others are imported.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    if file is None:
-        with sample_trace(source_format) as sample:
-            _import(output, settings, sample, source_format, cluster, tenants, process=not no_process)
-    else:
-        _import(output, settings, file, source_format, cluster, tenants, process=not no_process)
-
-
-def _import(
-    output: Output, settings: Settings, file: Path, source_format: str, cluster: str | None, tenants: int | None, *, process: bool
-) -> None:
-    name = cluster or cluster_of(file)
+    names = named_columns(columns)
     began = now()
-    with output.busy(f"reading {file}"):
-        rows = read_trace(file, source_format)
+    with nullcontext(file) if file is not None else sample_trace(source_format) as path, output.busy(f"reading {path}"):
+        name = cluster or cluster_of(path)
+        rows = read_trace(path, source_format, names)
         if tenants is not None:
             rows = with_tenants(rows, tenants)
     with opened(settings, create=True, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=process)
+        feed = new_feed(target, settings, output, process=not no_process)
         with output.progress("facts") as progress:
             task = progress.add_task("importing", total=None)
             report = import_rows(
@@ -241,6 +239,17 @@ def _import(
             )
         finish(feed, output)
     seconds = (now() - began) / 1_000_000
+    left_out = [row for row in rows if isinstance(row, BadRow)]
+    for row in left_out[:_NAMED]:
+        output.warn(f"line {row.line} is left out: {row.reason}")
+    if len(left_out) > _NAMED:
+        output.warn(f"{len(left_out) - _NAMED:,} more are left out: `lahar events --type lahar.row.rejected.v1` lists them")
+    _report(output, name, source_format, report, feed.processed, seconds)
+    if left_out:
+        raise typer.Exit(FINDING)
+
+
+def _report(output: Output, name: str, source_format: str, report: ImportReport, processed: int, seconds: float) -> None:
     if output.as_json:
         output.record(
             {
@@ -249,17 +258,17 @@ def _import(
                 "rows": report.rows,
                 "facts": report.facts,
                 "rejected": report.rejected,
-                "processed": feed.processed,
+                "processed": processed,
                 "seconds": round(seconds, 3),
             }
         )
         return
-    rate = f", {feed.processed / seconds:,.0f} a second" if feed.processed else ""
+    rate = f", {processed / seconds:,.0f} a second" if processed else ""
     rejected = f", {report.rejected} rejected" if report.rejected else ""
     output.console.print(
         Text(
             f"{report.rows:,} rows of {name}{rejected}: {report.facts:,} facts, "
-            f"{feed.processed:,} inputs and timers processed in {seconds:.1f} s{rate}"
+            f"{processed:,} inputs and timers processed in {seconds:.1f} s{rate}"
         ),
         soft_wrap=True,
     )

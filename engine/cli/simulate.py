@@ -13,10 +13,11 @@ from engine.application.simulation import Scenario, conduct_of, nodes_of, object
 from engine.cli.app import JsonOption, LogOption, Panel, app, named_log, output_of, settings_of
 from engine.cli.output import Output
 from engine.cli.output_files import check_files, write_files
+from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
 from engine.history.exact_numbers import dumps
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.errors import FINDING
-from engine.simulation import FORMATS, cluster_of, sample_trace
+from engine.simulation import cluster_of, sample_trace
 from engine.simulation.incidents import read_incidents
 from engine.simulation.livelock import STOPS
 from engine.simulation.machines import sample_nodes, sample_of
@@ -46,9 +47,8 @@ def simulate_command(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="A trace, plain or .gz; without it the sample that ships with Lahar."),
     ] = None,
-    source_format: Annotated[
-        str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")
-    ] = "philly-status",
+    source_format: FormatOption = "philly-status",
+    columns: ColumnsOption = None,
     nodes: Annotated[
         Path | None,
         typer.Option(
@@ -113,7 +113,7 @@ def simulate_command(
     with output.busy("reading"):
         with nullcontext(trace) if trace is not None else sample_trace(source_format) as file:
             cluster = cluster_of(file)
-            rows = read_trace(file, source_format)
+            rows = read_trace(file, source_format, named_columns(columns))
             rows = rows if tenants is None else with_tenants(rows, tenants)
             chosen = privileged or ()
             workload = plan(rows, source_format, cluster, speed_up=speed_up, most=jobs, privileged=chosen)

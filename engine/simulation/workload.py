@@ -97,7 +97,8 @@ class PlannedJob:
     @property
     def run(self) -> Micros | None:
         """How long each of its pods runs (microseconds); `None`: in the trace it never ran, its user stopped it waiting."""
-        return None if self.row.start is None else self.row.end - self.row.start
+        row = self.row
+        return None if row.start is None else row.end - row.start + sum(end - start for start, end in row.earlier)
 
     @property
     def patience(self) -> Micros:

@@ -129,7 +129,7 @@ def test_a_run_time_that_is_none_is_reported_and_not_billed(lahar):
     """An unknown one gives a job of unknown end; a word, or one below zero, a rejected row."""
     row = "{} 0 10 {} 4 -1 -1 4 -1 -1 1 7 1 -1 1 1 -1 -1\n"
     Path("some.swf").write_text("".join(row.format(n, run) for n, run in enumerate(["90", "-1", "soon", "-5"], start=1)))
-    assert lahar("import-trace", "--format", "swf", "some.swf", "--json").record["rejected"] == 2
+    assert lahar("import-trace", "--format", "swf", "some.swf", "--json", code=1).record["rejected"] == 2
     (invoice,) = lahar("billing", "invoice", "--json").records
     assert [(line["name"], line["cpu_seconds"]) for line in invoice["lines"]] == [("swf-1", "360")]
     summary = lahar("summary", "--json").record

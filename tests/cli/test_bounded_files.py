@@ -37,7 +37,7 @@ def test_a_row_with_a_long_field_is_rejected_and_the_rest_goes_on(folder: Path) 
     row = "{0} 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n"
     (folder / "a.swf").write_text(row.format("1" * (NAME_CHARACTERS + 1)) + row.format("2"))
     result = lahar("import-trace", "--format", "swf", "a.swf", "--json")
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     report = json.loads(result.stdout)
     assert (report["rows"], report["rejected"]) == (2, 1)
 

@@ -244,39 +244,56 @@ def trace(folder: Path) -> Path:
 
 class TestImportTrace:
     def test_a_file_becomes_history(self, lahar, trace):
-        done = lahar("import-trace", "--format", "philly-status", trace)
+        done = lahar("import-trace", "--format", "philly-status", trace, code=1)
         assert done.out.startswith("3 rows of seren, 1 rejected: ")
+        assert done.err == "warning: line 4 is left out: interval is not a number: 'x'\n"
         summary = lahar("summary", "--json").record
         assert (summary["jobs"], summary["jobs_by_phase"], summary["rejected_rows"]) == (2, {"Completed": 1, "Failed": 1}, 1)
         assert summary["gpu_seconds"] == 2 * 60 + 4 * 90
 
     def test_importing_twice_changes_nothing(self, lahar, trace):
-        first = lahar("import-trace", trace, "--json").record
+        first = lahar("import-trace", trace, "--json", code=1).record
         before = (
             lahar("summary", "--json").out,
             lahar("job", "list").out,
             lahar("status", "--json").lifecycle["outcomes"]["applied"],
         )
-        assert lahar("import-trace", trace, "--json").record["facts"] == first["facts"]
+        assert lahar("import-trace", trace, "--json", code=1).record["facts"] == first["facts"]
         after = lahar("status", "--json").lifecycle
         assert (lahar("summary", "--json").out, lahar("job", "list").out, after["outcomes"]["applied"]) == before
         assert after["outcomes"]["duplicate"] == first["facts"]
         assert after["received"] == sum(after["outcomes"].values()) == 2 * first["facts"]
 
     def test_the_cluster_may_be_named(self, lahar, trace):
-        assert lahar("import-trace", trace, "--cluster", "kalos", "--json").record["cluster"] == "kalos"
+        assert lahar("import-trace", trace, "--cluster", "kalos", "--json", code=1).record["cluster"] == "kalos"
 
     def test_options_of_the_log_may_stand_anywhere(self, lahar, folder, trace):
         for number, arguments in enumerate(
             (["--log", "sqlite:0.db", "import-trace", trace], ["import-trace", trace, "--log", "sqlite:1.db"])
         ):
-            lahar(*arguments)
+            lahar(*arguments, code=1)
             assert (folder / f"{number}.db").exists()
-        lahar("import-trace", trace, LAHAR_LOG="sqlite:2.db")
+        lahar("import-trace", trace, code=1, LAHAR_LOG="sqlite:2.db")
         (folder / "lahar.toml").write_text('log = "sqlite:3.db"')
-        lahar("import-trace", trace)
+        lahar("import-trace", trace, code=1)
         for number in range(4):
             assert lahar("summary", "--json", "--log", f"sqlite:{number}.db").record["jobs"] == 2
+
+    def test_the_columns_of_a_file_may_have_other_names(self, lahar, folder):
+        (folder / "own.csv").write_text("gpus,submitted,duration,cluster\n2,2026-01-01 00:00:00,60,a\n")
+        lahar("import-trace", "--format", "philly", "--columns", "timestamp=submitted,num_gpus=gpus", "own.csv")
+        assert lahar("summary", "--json").record["gpu_seconds"] == 120
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ("timestamp", "--columns 'timestamp' is no pair"),
+            ("timestamp=a,timestamp=b", "--columns gives timestamp two names, a and b"),
+            ("time=a", "format philly-status has no column 'time'"),
+        ],
+    )
+    def test_names_of_columns_that_make_no_sense(self, lahar, trace, columns, message):
+        assert message in lahar("import-trace", "--columns", columns, trace, code=2).err
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

@@ -79,7 +79,7 @@ class TestWhatCannotBeRead:
     def test_rows_of_a_trace_are_rejected_as_before(self, lahar, folder):
         head = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status\n"
         (folder / "t.csv").write_text(head + "1,u,1,1,1,x,1,1,Pass\n")
-        assert lahar("import-trace", "t.csv", code=0).out.startswith("1 rows of t, 1 rejected")
+        assert lahar("import-trace", "t.csv", code=1).out.startswith("1 rows of t, 1 rejected")
 
 
 class TestWhatIsIgnored:

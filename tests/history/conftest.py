@@ -191,7 +191,7 @@ def played() -> Callable[..., MemoryLog]:
     def play(rows: int = 60, partitions: int = 1) -> MemoryLog:
         log = MemoryLog(partitions)
         with sample_trace() as path:
-            found = list(islice(read_rows(FORMATS["philly-status"](), read_lines(path)), rows))
+            found = list(islice(read_rows(FORMATS["philly-status"]({}), read_lines(path)), rows))
         for message in Facts(found, "philly-status", "philly"):
             log.append("pods" if message.type == PodObserved.TYPE else "jobs", [message])
         process(log)

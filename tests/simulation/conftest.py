@@ -41,7 +41,7 @@ def rows(tmp_path: Path) -> Rows:
     def read(source_format: str, content: str) -> list[TraceRow | BadRow]:
         path = tmp_path / "trace"
         path.write_text(content)
-        return list(read_rows(FORMATS[source_format](), read_lines(path)))
+        return list(read_rows(FORMATS[source_format]({}), read_lines(path)))
 
     return read
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine.events.inputs import PodObserved
 from engine.events.times import SECOND, parse_time
+from engine.simulation.errors import TraceError
+from engine.simulation.traces import read_trace
 from engine.simulation.traces.rows import BadRow, TraceRow
 from statemachines.spec import Requests
 
@@ -52,7 +55,7 @@ def test_openb_whole_devices_have_no_share(rows):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("p0,1,1,1,1000,,LS,Evicted,1,3,2", "pod_phase is none of Succeeded, Failed, Running, Pending: 'Evicted'"),
+        ("p0,1,1,1,1000,,LS,Evicted,1,3,2", "pod_phase is none of Succeeded, Failed, Running, Pending, Unknown: 'Evicted'"),
         ("p0,-1,1,1,1000,,LS,Failed,1,3,2", "cpu_milli is -1, less than 0"),
         ("p0,1,1,1,1001,,LS,Failed,1,3,2", "gpu_milli is 1001, more than a whole device (1000)"),
         ("p0,1,1,1,1000,,LS,Failed,1,3,", "scheduled_time is empty"),
@@ -160,10 +163,69 @@ def test_swf_row(rows):
 
 
 @pytest.mark.parametrize(
-    ("status", "phase"), [(0, "Failed"), (1, "Completed"), (2, "Completed"), (5, "Terminated"), (-1, "Completed")]
+    ("status", "phase", "reason"),
+    [
+        (0, "Failed", None),
+        (1, "Completed", None),
+        (2, "Terminated", "ToBeContinued"),
+        (3, "Completed", None),
+        (4, "Failed", None),
+        (5, "Terminated", "Cancelled"),
+        (-1, "Terminated", "OutcomeUnknown"),
+        (7, "Terminated", "Status7"),
+    ],
 )
-def test_swf_outcomes(rows, status, phase):
-    assert one(rows("swf", swf(4, 50, 10, 600, 30, status, 3, 2))).phase == phase
+def test_swf_outcomes(rows, status, phase, reason):
+    """An outcome that the status does not record is unknown, never a success."""
+    row = one(rows("swf", swf(4, 50, 10, 600, 30, status, 3, 2)))
+    assert (row.phase, row.reason, row.exit_unknown) == (phase, reason, status in {2, -1, 7})
+
+
+@pytest.mark.parametrize(("status", "end"), [(3, ("Completed", "Succeeded", None)), (4, ("Failed", "Failed", "AppFailed"))])
+def test_partial_runs_of_a_job_without_a_summary_are_its_attempts(events, status, end):
+    """Each run is billed from its start to its end; the time between them is not."""
+    trace = swf(4, 50, 10, 600, 30, 2, 3, 2) + swf(4, -1, 100, 200, 30, status, 3, 2)
+    facts = [event.data for event in events("swf", trace)]
+    pods = [pod for pod in facts if isinstance(pod, PodObserved)]
+    ends = [(pod.running, pod.ended, pod.phase, pod.reason) for pod in pods if pod.ended is not None]
+    assert ends == [(60 * SECOND, 660 * SECOND, "Lost", "ExitUnknown"), (760 * SECOND, 960 * SECOND, *end[1:])]
+    assert {pod.index for pod in pods} == {0}
+    assert (facts[-1].phase, facts[-1].ended) == (end[0], 960 * SECOND)
+
+
+def test_partial_runs_that_another_line_sums_up_are_left_out(rows):
+    trace = swf(4, 50, 10, 800, 30, 1, 3, 2) + swf(4, 50, 10, 600, 30, 2, 3, 2) + swf(4, -1, 100, 200, 30, 3, 3, 2)
+    found = rows("swf", trace + swf(5, 60, 0, 1, 1, 1, 3, 2))
+    assert faults(found) == [(line, "partial run of job 4, which line 1 sums up") for line in (2, 3)]
+    assert [(row.key, row.phase) for row in found if isinstance(row, TraceRow)] == [("4", "Completed"), ("5", "Completed")]
+
+
+def test_openb_pod_of_a_silent_node_has_no_outcome(rows):
+    row = one(rows("openb", OPENB + "p0,1,1,0,0,,,Unknown,10,20,12\n"))
+    assert (row.phase, row.reason, row.exit_unknown) == ("Terminated", "DeletedWhileUnknown", True)
+
+
+def test_a_file_may_have_other_names_for_the_columns(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("gpus,submitted,duration,cluster,note\n12,2017-10-09 07:01:55,5,vc1,x\n")
+    (row,) = read_trace(path, "philly", {"timestamp": "submitted", "num_gpus": "gpus"})
+    assert isinstance(row, TraceRow)
+    assert ([pod.gpu for pod in row.pods], row.queue, row.end - row.submit) == ([8, 4], "vc1", 5 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("source_format", "columns", "fault"),
+    [
+        ("philly", {"gpus": "n"}, "format philly has no column 'gpus'; it has timestamp, duration, num_gpus, cluster"),
+        ("philly", {"timestamp": "submitted"}, "no column submitted; the header of format philly names submitted,duration,"),
+        ("swf", {"status": "x"}, "an swf trace has no header"),
+    ],
+)
+def test_other_names_that_do_not_fit(tmp_path, source_format, columns, fault):
+    path = tmp_path / "jobs.csv"
+    path.write_text(PHILLY)
+    with pytest.raises(TraceError, match=fault):
+        read_trace(path, source_format, columns)
 
 
 def test_swf_unknown_run_time_is_a_job_without_end(rows):

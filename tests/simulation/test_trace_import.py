@@ -210,7 +210,7 @@ def test_any_bytes_are_read_or_refused(content):
     for name, make in FORMATS.items():
         lines = enumerate(line for line in (head[name].encode() + content).splitlines() if line.strip())
         try:
-            list(read_rows(make(), lines))
+            list(read_rows(make({}), lines))
         except TraceError:
             assert name == "swf"
 

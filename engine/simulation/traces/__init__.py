@@ -6,7 +6,17 @@ order of the trace's time) → the log. Nothing is invented: facts missing from 
 
 from engine.simulation.traces.files import cluster_of
 from engine.simulation.traces.importing import FORMATS, ImportReport, import_rows, import_trace, read_trace
-from engine.simulation.traces.rows import with_tenants
+from engine.simulation.traces.rows import BadRow, with_tenants
 from engine.simulation.traces.sample import sample_trace
 
-__all__ = ["FORMATS", "ImportReport", "cluster_of", "import_rows", "import_trace", "read_trace", "sample_trace", "with_tenants"]
+__all__ = [
+    "FORMATS",
+    "BadRow",
+    "ImportReport",
+    "cluster_of",
+    "import_rows",
+    "import_trace",
+    "read_trace",
+    "sample_trace",
+    "with_tenants",
+]

@@ -34,7 +34,7 @@ class _Step(IntEnum):
 
 
 _Place = tuple[int, int, int, int]
-"""Time, number of the row, step, number of the pod: what the facts are sorted by."""
+"""Time, number of the row, step, number of the pod: sort key of a fact. Pods of an earlier run follow those of the last."""
 
 
 class Facts:
@@ -93,14 +93,23 @@ def _places(number: int, row: TraceRow | BadRow) -> Iterator[_Place]:
         yield row.time, number, 0, 0
         return
     yield row.submit, number, _Step.SUBMITTED, 0
-    for pod in range(len(row.pods)):
-        if row.start != row.submit:
-            yield row.submit, number, _Step.WAITING, pod
-        # A pod that starts and ends at once is seen once, ended, with both times.
-        if row.start is not None and row.start != row.end:
-            yield row.start, number, _Step.RUNNING, pod
-        yield row.end, number, _Step.ENDED, pod
+    for run in range(len(row.earlier) + 1):
+        created, start, end = _run(row, run)
+        for pod in range(run * len(row.pods), (run + 1) * len(row.pods)):
+            if start != created:
+                yield created, number, _Step.WAITING, pod
+            # A pod that starts and ends at once is seen once, ended, with both times.
+            if start is not None and start != end:
+                yield start, number, _Step.RUNNING, pod
+            yield end, number, _Step.ENDED, pod
     yield row.end, number, _Step.FINISHED, 0
+
+
+def _run(row: TraceRow, run: int) -> tuple[int, int | None, int]:
+    """Return when the pods of a run were wanted, started and ended. Run 0 is the last one; the earlier ones count from 1."""
+    if run:
+        return (row.earlier[run - 2][1] if run > 1 else row.submit, *row.earlier[run - 1])
+    return (row.earlier[-1][1] if row.earlier else row.submit), row.start, row.end
 
 
 def _job(row: TraceRow, *, finished: bool) -> JobObserved:
@@ -123,24 +132,26 @@ def _job(row: TraceRow, *, finished: bool) -> JobObserved:
 def _pod(row: TraceRow, job: str, step: _Step, pod: int) -> PodObserved:
     phase: AttemptPhase = "Pending" if step is _Step.WAITING else "Running"
     reason = None
+    run, index = divmod(pod, len(row.pods))
+    created, start, end = _run(row, run)
     if step is _Step.ENDED:
-        phase, reason = _end(row)
+        phase, reason = ("Lost", "ExitUnknown") if run else _end(row)
     return PodObserved(
         uid=str(uuid5(UUID(job), f"{TASK}/{pod}")),
         job=job,
-        name=f"{row.name}-{TASK}-{pod}",
+        name=f"{row.name}-{TASK}-{index}",
         phase=phase,
         reason=reason,
-        created=row.submit,
+        created=created,
         kind=KIND,
         owner=row.name,
         task=TASK,
-        index=pod,
-        requests=row.pods[pod],
+        index=index,
+        requests=row.pods[index],
         # Where a trace tells of a start at all, it is when the scheduler gave the pod its place.
-        bound=None if step is _Step.WAITING else row.start,
-        running=None if step is _Step.WAITING else row.start,
-        ended=row.end if step is _Step.ENDED else None,
+        bound=None if step is _Step.WAITING else start,
+        running=None if step is _Step.WAITING else start,
+        ended=end if step is _Step.ENDED else None,
         rank="inferred" if row.without_end else "scheduler",
         queue=row.queue,
         user=row.user or None,
@@ -153,6 +164,8 @@ def _end(row: TraceRow) -> tuple[AttemptPhase, str | None]:
         return "Failed", "NeverStarted"
     if row.without_end:
         return "Lost", "EndUnknown"
+    if row.exit_unknown:
+        return "Lost", "ExitUnknown"
     if row.phase == "Completed":
         return "Succeeded", None
     return "Failed", "AppFailed" if row.phase == "Failed" else "StoppedByUser"

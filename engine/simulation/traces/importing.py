@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from engine.events import Message
@@ -23,7 +24,7 @@ from engine.simulation.traces.swf import Swf
 
 __all__ = ["FORMATS", "ImportReport", "import_rows", "import_trace", "read_trace"]
 
-FORMATS: Final[dict[str, Callable[[], TraceFormat]]] = {
+FORMATS: Final[dict[str, Callable[[Mapping[str, str]], TraceFormat]]] = {
     "openb": Openb,
     "philly": Philly,
     "philly-status": PhillyStatus,
@@ -69,16 +70,21 @@ def import_trace(
     return import_rows(log, read_trace(path, source_format), source_format, cluster, on_progress)
 
 
-def read_trace(path: Path, source_format: str) -> list[TraceRow | BadRow]:
+def read_trace(path: Path, source_format: str, columns: Mapping[str, str] = MappingProxyType({})) -> list[TraceRow | BadRow]:
     """Read a trace whole.
 
+    Args:
+        path: the file, plain or gzip'd.
+        source_format: a key of `FORMATS`.
+        columns: column of the format → its name in the file, where they differ.
+
     Raises:
-        TraceError: the format is unknown, or the file is missing, unreadable, too large or of another format.
+        TraceError: the format or one of its columns is unknown, or the file is missing, unreadable, too large or of another format.
     """
     if source_format not in FORMATS:
         raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}")
     try:
-        return list(_bounded(read_rows(FORMATS[source_format](), read_lines(path))))
+        return list(_bounded(read_rows(FORMATS[source_format](columns), read_lines(path))))
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from None
 

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, Literal
 
 from engine.simulation.errors import RowError
-from engine.simulation.traces.files import Line
-from engine.simulation.traces.rows import Fields, TraceRow, csv_fields
+from engine.simulation.traces.rows import CsvFormat, Fields, TraceRow
 from statemachines.spec import Requests
 
 __all__ = ["Openb"]
 
-_COLUMNS: Final = (
-    "name",
-    "cpu_milli",
-    "memory_mib",
-    "num_gpu",
-    "gpu_milli",
-    "qos",
-    "pod_phase",
-    "creation_time",
-    "deletion_time",
-    "scheduled_time",
-)
-# The phase is the last one seen before the pod was deleted: one that still ran was stopped, one that still waited never started.
+# The phase is the last one seen before the pod was deleted: one that still ran was stopped, one that still waited never started;
+# the node of one in phase Unknown no longer reported how it went on.
 _PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
     "Succeeded": "Completed",
     "Failed": "Failed",
     "Running": "Terminated",
     "Pending": "Terminated",
+    "Unknown": "Terminated",
 }
 _MEBIBYTE: Final = 1 << 20
 
 
-class Openb:
+class Openb(CsvFormat):
     """Format `openb`. Row key: `name`."""
 
-    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
-        """Yield the rows; the header names the columns."""
-        return csv_fields(lines, "openb", _COLUMNS)
+    NAME = "openb"
+    COLUMNS = (
+        "name",
+        "cpu_milli",
+        "memory_mib",
+        "num_gpu",
+        "gpu_milli",
+        "qos",
+        "pod_phase",
+        "creation_time",
+        "deletion_time",
+        "scheduled_time",
+    )
 
     def submit(self, fields: Fields) -> int:
         """Return `creation_time`, in microseconds from an origin that the trace does not tell."""
@@ -71,4 +69,5 @@ class Openb:
             pods=(requests,),
             queue=fields.text("qos") or "default",
             reason=f"DeletedWhile{status}" if _PHASES[status] == "Terminated" else None,
+            exit_unknown=status == "Unknown",
         )

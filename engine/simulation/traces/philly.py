@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from engine.events.times import parse_time
 from engine.simulation.errors import RowError
-from engine.simulation.traces.files import Line
-from engine.simulation.traces.rows import MAX_PODS, Fields, TraceRow, csv_fields
+from engine.simulation.traces.rows import MAX_PODS, CsvFormat, Fields, TraceRow
 from statemachines.spec import Requests
 
 __all__ = ["Philly"]
 
-_COLUMNS: Final = ("timestamp", "duration", "num_gpus", "cluster")
 _GPUS_PER_NODE: Final = 8
 """Philly's largest machines; a pod of a wider job never has more."""
 
 
-class Philly:
+class Philly(CsvFormat):
     """Format `philly`. Row key: the row number, from 1."""
 
-    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
-        """Yield the rows; the header names the columns."""
-        return csv_fields(lines, "philly", _COLUMNS)
+    NAME = "philly"
+    COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
     def submit(self, fields: Fields) -> int:
         """Return `timestamp`, read as UTC."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, Literal
 
 from engine.simulation.errors import RowError
-from engine.simulation.traces.files import Line
-from engine.simulation.traces.rows import MAX_PODS, Fields, TraceRow, csv_fields, split
+from engine.simulation.traces.rows import MAX_PODS, CsvFormat, Fields, TraceRow, split
 from statemachines.spec import Requests
 
 __all__ = ["PhillyStatus"]
 
-_COLUMNS: Final = ("u_id", "user", "gpu_num", "cpu_num", "node_num", "interval", "run_time", "new_status")
 _PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
     "Pass": "Completed",
     "Failed": "Failed",
@@ -20,15 +19,15 @@ _PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
 }
 
 
-class PhillyStatus:
+class PhillyStatus(CsvFormat):
     """Format `philly-status`. Row key: `u_id`."""
 
-    def __init__(self) -> None:
-        self._clock = 0
+    NAME = "philly-status"
+    COLUMNS = ("u_id", "user", "gpu_num", "cpu_num", "node_num", "interval", "run_time", "new_status")
 
-    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
-        """Yield the rows; the header names the columns."""
-        return csv_fields(lines, "philly-status", _COLUMNS)
+    def __init__(self, columns: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(columns)
+        self._clock = 0
 
     def submit(self, fields: Fields) -> int:
         """Return the sum of `interval` up to this row. A row that is rejected for another field still moves the clock."""

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Final, Literal, Protocol
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal, Protocol
 from zlib import crc32
 
 from engine.events.bounds import NAME_CHARACTERS
@@ -19,7 +20,7 @@ from engine.simulation.errors import RowError, TraceError
 from engine.simulation.traces.files import Line
 from statemachines.spec import Requests
 
-__all__ = ["BadRow", "Fields", "TraceFormat", "TraceRow", "csv_fields", "read_rows", "split"]
+__all__ = ["BadRow", "CsvFormat", "Fields", "TraceFormat", "TraceRow", "csv_fields", "read_rows", "split"]
 
 MAX_PODS: Final = 100_000
 """A row that asks for more pods than any cluster runs makes no sense."""
@@ -44,7 +45,7 @@ class TraceRow:
     name: str
     submit: int
     start: int | None
-    """`None`: it never ran."""
+    """Start of its last run; `None`: it never ran."""
     end: int
     phase: Literal["Completed", "Failed", "Terminated"]
     pods: Sequence[Requests]
@@ -56,6 +57,10 @@ class TraceRow:
     """How it ended, where the trace says more than the phase does."""
     without_end: bool = False
     """The trace knows no run time: the job starts and ends at once."""
+    exit_unknown: bool = False
+    """The trace does not record how its pods ended; `phase` is Terminated."""
+    earlier: Sequence[tuple[int, int]] = ()
+    """Start and end of each run before the last one, after which it was swapped out to go on later."""
 
 
 @dataclass(slots=True)
@@ -205,14 +210,42 @@ def _within_calendar(time: int, what: str) -> int:
 
 
 def _check(row: TraceRow) -> None:
-    if row.start is not None and row.start < row.submit:
+    first = row.earlier[0][0] if row.earlier else row.start
+    if first is not None and first < row.submit:
         raise RowError("it starts before it is submitted")
     if row.end < (row.submit if row.start is None else row.start):
         raise RowError("it ends before it starts")
     _within_calendar(row.end, "end")
 
 
-def csv_fields(lines: Iterator[Line], source_format: str, columns: Sequence[str]) -> Iterator[Fields]:
+class CsvFormat:
+    """Base of the formats whose file has a header line and commas between the fields."""
+
+    NAME: ClassVar[str]
+    COLUMNS: ClassVar[Sequence[str]]
+    """Columns that the header must name, in any order; others may stand beside them."""
+
+    def __init__(self, columns: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Prepare to read one file.
+
+        Args:
+            columns: column of the format → its name in the file, where they differ.
+
+        Raises:
+            TraceError: the format has no such column.
+        """
+        self._columns = columns
+        if unknown := [name for name in columns if name not in self.COLUMNS]:
+            raise TraceError(f"format {self.NAME} has no column {unknown[0]!r}; it has {', '.join(self.COLUMNS)}")
+
+    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
+        """Yield the rows of the file; see `csv_fields`."""
+        return csv_fields(lines, self.NAME, self.COLUMNS, self._columns)
+
+
+def csv_fields(
+    lines: Iterator[Line], source_format: str, columns: Sequence[str], names: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Fields]:
     """Yield the rows of a file with a header line and commas between the fields.
 
     Each line is read by itself, so that a stray quote spoils no other line.
@@ -221,24 +254,27 @@ def csv_fields(lines: Iterator[Line], source_format: str, columns: Sequence[str]
         lines: the file.
         source_format: name of the format, for the error.
         columns: those that the header must name, in any order; others may stand beside them.
+        names: column → its name in the header, where they differ.
 
     Raises:
         TraceError: the file is empty or its header lacks a column.
     """
-    wanted = f"the header of format {source_format} names {','.join(columns)}; is --format right?"
+    named = {column: names.get(column, column) for column in columns}
+    wanted = f"the header of format {source_format} names {','.join(named.values())}; is --format right?"
     head = next(lines, None)
     if head is None:
         raise TraceError(f"the file is empty; {wanted}")
     header = _split(head[1])
-    names = {} if isinstance(header, RowError) else {name.strip(): place for place, name in enumerate(header)}
-    if missing := [name for name in columns if name not in names]:
+    places = {} if isinstance(header, RowError) else {name.strip(): place for place, name in enumerate(header)}
+    if missing := [name for name in named.values() if name not in places]:
         raise TraceError(f"line {head[0]}: no column {', '.join(missing)}; {wanted}")
+    found = {column: places[name] for column, name in named.items()}
     width = len(header) if not isinstance(header, RowError) else 0
     for row, (number, line) in enumerate(lines, start=1):
         values = _split(line)
         if not isinstance(values, RowError) and len(values) != width:
             values = RowError(f"{len(values)} fields where the header has {width}")
-        yield Fields(number, row, names, values)
+        yield Fields(number, row, found, values)
 
 
 def _split(line: bytes) -> list[str] | RowError:
