@@ -11,6 +11,7 @@ It keeps the contract of every log, with three remarks:
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from engine.events import Message, Topic
 from engine.log.errors import FencedError, LogUnavailableError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Record, ShardId, ShardView, size_of
+from engine.log.start import StartWait
 from streams.client.producer import BatchTooLargeError, Producer
 from streams.client.record_batches import RawRecord
 from streams.cluster import Cluster
@@ -35,6 +37,7 @@ from streams.shard_positions import last_known, look, must_not_have_moved, posit
 
 __all__ = ["KafkaLog"]
 
+_log: Final = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.02
 """Longest delay until `wait` notices appends of other processes (seconds)."""
 
@@ -71,6 +74,8 @@ class KafkaLog(Cluster):
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
         """Append inputs, in order; the key of each determines its partition.
 
+        Waits up to `delivery_seconds` for brokers that are away, with one warning.
+
         Raises:
             LogUnavailableError: the cluster cannot be written; some partitions may have theirs: append again.
             RecordTooLargeError: the broker rejects a message of that size; others may have been written.
@@ -81,23 +86,35 @@ class KafkaLog(Cluster):
             return
         self._must_be_writable()
         name, count = self.names[topic], self.counts[topic]
-        with self._append_lock, unavailable_if(f"{name} of {self.settings.where} cannot be written"):
-            if self._appender is None:
-                self._appender = Producer(self.background, self.settings)
-                self.held.add(self._appender)
-            batches = self._appender.batches()
+        unwritten = f"{name} of {self.settings.where} cannot be written"
+        with self._append_lock, unavailable_if(unwritten):
+            appender = self._connected(unwritten)
+            batches = appender.batches()
             for message in messages:
                 batches.add(TopicPartition(name, partition_of(message.key, count)), encode(message))
             try:
-                written = self._appender.write(batches)
+                written = appender.write(
+                    batches, lambda: _log.warning("waiting up to %g s: %s", self.settings.delivery_seconds, unwritten)
+                )
             except BaseException as error:
-                appender, self._appender = self._appender, None
+                self._appender = None
                 self.held.discard(appender)
                 appender.close()
                 if isinstance(error, BatchTooLargeError):
                     raise self._too_large(messages, error) from error
                 raise
         self.wrote(written)
+
+    def _connected(self, unwritten: str) -> Producer:
+        wait = StartWait(self.settings.delivery_seconds, _log.warning)
+        while self._appender is None:
+            try:
+                with unavailable_if(unwritten):
+                    self._appender = Producer(self.background, self.settings)
+                    self.held.add(self._appender)
+            except LogUnavailableError as error:
+                time.sleep(wait.pause(error))
+        return self._appender
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
         """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer if they are large.

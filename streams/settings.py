@@ -11,6 +11,7 @@
 | `KAFKA_SSL_CHECK_HOSTNAME` | `false` only where certificates name no host |
 | `KAFKA_TOPIC_PREFIX` | before every topic, group and transactional id: several logs in one cluster |
 | `KAFKA_START_SECONDS` | 60 unless given; so long a worker that starts before its brokers or topics waits for them |
+| `KAFKA_DELIVERY_SECONDS` | 120 unless given; so long an append waits for brokers that are away |
 | `KAFKA_SESSION_SECONDS` | 30 unless given: after so long a silence of a worker, others get its shards |
 | `KAFKA_COMPRESSION` | `zstd` unless given; `none`, `gzip`, `snappy`, `lz4` |
 """
@@ -59,6 +60,8 @@ class KafkaSettings(BaseSettings):
     aiokafka asks for, a seventh for 4 µs."""
     request_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long the log tries to reach a broker before it is unavailable."""
+    delivery_seconds: Annotated[float, Field(gt=0)] = 120.0
+    """How long an append waits for brokers that restart, as `delivery.timeout.ms` of Kafka's clients says."""
     start_seconds: Annotated[float, Field(ge=0)] = 60.0
     """How long a long-running process waits at its start for missing brokers and topics."""
     session_seconds: Annotated[float, Field(ge=1)] = 30.0

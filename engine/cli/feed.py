@@ -14,7 +14,7 @@ from rich.text import Text
 from engine.application.feed import Feed
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.input_outcomes import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
 from engine.events import Message, Topic
@@ -77,9 +77,10 @@ def ingest(
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         stream = _Stream(feed, settings, output, recorded=recorded)
-        for file in files or [Path("-")]:
-            stream.read(file)
-        finish(feed, output)
+        with repeatable():
+            for file in files or [Path("-")]:
+                stream.read(file)
+            finish(feed, output)
     stream.report()
     if not stream.tally.complete:
         raise typer.Exit(FINDING)
@@ -219,7 +220,8 @@ def import_trace_command(
 ) -> None:
     """Import the trace of a real cluster: its jobs and pods become history.
 
-    Importing twice changes nothing. Invalid rows are rejected with their line number, exit code 1 then; the others are imported.
+    Importing twice changes nothing, so an import that was cut short is run again. Invalid rows are rejected with their line number,
+    exit code 1 then; the others are imported.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -232,7 +234,7 @@ def import_trace_command(
             rows = with_tenants(rows, tenants)
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
-        with output.progress("facts") as progress:
+        with repeatable(), output.progress("facts") as progress:
             task = progress.add_task("importing", total=None)
             report = import_rows(
                 target, rows, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)

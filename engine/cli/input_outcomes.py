@@ -11,11 +11,12 @@ from rich.text import Text
 from engine.application.feed import Feed, Taken
 from engine.cli.output import Output
 from engine.history.sentences import describe
+from engine.log.errors import LogUnavailableError
 from engine.log.port import SearchableLog
 from engine.runtime.errors import BAD_INPUT
 from engine.runtime.settings import Settings
 
-__all__ = ["finish", "new_feed"]
+__all__ = ["finish", "new_feed", "repeatable"]
 
 
 def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process: bool) -> Feed:
@@ -28,6 +29,17 @@ def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process:
             yield lambda done, waiting: shown.update(task, description="processing", completed=done, total=waiting)
 
     return Feed(log, settings, output, process=process, progress=progress)
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Add to the error of a log that is away how a command goes on whose inputs have the same ids in each run."""
+    try:
+        yield
+    except LogUnavailableError as error:
+        if not error.transient:
+            raise
+        raise LogUnavailableError(f"{error}; run the same command again: nothing is added twice") from error
 
 
 def finish(feed: Feed, output: Output) -> None:

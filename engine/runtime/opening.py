@@ -49,7 +49,9 @@ def not_installed(url: str, missing: ModuleNotFoundError) -> LogUnavailableError
     return LogUnavailableError(f"{url}: {package} is not installed; install lahar[kafka]")
 
 
-def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> SearchableLog:
+def open_log(
+    url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False, patient: bool = True
+) -> SearchableLog:
     """Open the log that a URL names.
 
     Args:
@@ -58,6 +60,8 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
             creates the topics with their partitions.
         create: create the file if it does not exist.
         readonly: reject writes.
+        patient: let an append on Kafka wait for brokers that are away (`KAFKA_DELIVERY_SECONDS`), not only for one request. For
+            callers that do not append again by themselves.
 
     Raises:
         ValueError: the URL is malformed, or a setting of Kafka is invalid.
@@ -67,6 +71,8 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
     if not is_shared(url):
         return open_embedded(url, partitions, create=create, readonly=readonly)
     make, settings = kafka_of(url)
+    if not patient:
+        settings = settings.model_copy(update={"delivery_seconds": settings.request_seconds})
     log = make(settings, readonly=readonly)
     if partitions is not None and partitions != (found := partition_count(log)):
         log.close()
@@ -90,7 +96,7 @@ def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | N
     """
     url, shared = settings.log, is_shared(settings.log)
     start = StartWait(kafka_of(url)[1].start_seconds if shared else 0, reporter.warn)
-    with closing(awaited(lambda: open_log(url, create=not shared), start, signals)) as log:
+    with closing(awaited(lambda: open_log(url, create=not shared, patient=False), start, signals)) as log:
         yield log
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streams.client.connecting import connect
@@ -27,6 +27,7 @@ _RETRY_MS: Final = 20
 """A broker of Kafka 4 often asks a client of aiokafka's age to send a transaction's first batches again, at once; it takes 100 ms
 unless told otherwise, and a commit takes 7."""
 _STOP_SECONDS: Final = 1.0
+_NOTICE_SECONDS: Final = 5.0
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 T = TypeVar("T")
@@ -97,13 +98,15 @@ class Producer:
         """
         self._background = background
         self._owner: Final = TaskOwner()
-        self._seconds = settings.transaction_seconds if transactional_id else settings.request_seconds
+        self._seconds = settings.transaction_seconds if transactional_id else settings.delivery_seconds
         self._producer: Any = None
-        more: dict[str, Any] = {"enable_idempotence": True}
+        # As long a batch waits for its partition's leader.
+        more: dict[str, Any] = {"enable_idempotence": True, "request_timeout_ms": int(settings.delivery_seconds * 1000)}
         self._batch_bytes: Final = batch_bytes
         if transactional_id:
             more = {
                 "transactional_id": transactional_id,
+                "retry_backoff_ms": _RETRY_MS,
                 # Longer than a commit may take here, so that no broker aborts a transaction whose commit is still awaited.
                 "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
             }
@@ -122,14 +125,18 @@ class Producer:
         """Return an empty collection of records."""
         return Batches(self._producer)
 
-    def write(self, batches: Batches) -> dict[TopicPartition, int]:
+    def write(self, batches: Batches, on_wait: Callable[[], object] = lambda: None) -> dict[TopicPartition, int]:
         """Write records; return the offset behind the last one in each partition.
+
+        Args:
+            batches: the records.
+            on_wait: called once, in the loop's thread, if brokers have not answered after 5 s.
 
         Raises:
             BatchTooLargeError: a broker does not take some of them; others may have been written.
             KafkaError: some may have been written, some not.
         """
-        return self._run(self._send(batches), self._seconds)
+        return self._run(self._write(batches, on_wait), self._seconds)
 
     def transact(
         self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
@@ -159,20 +166,28 @@ class Producer:
     def _run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
         return self._background.run(_within(seconds, coroutine), self._owner)
 
-    async def _start(self, settings: KafkaSettings, more: Mapping[str, Any]) -> None:
+    async def _start(self, settings: KafkaSettings, more: dict[str, Any]) -> None:
         arguments = settings.client_arguments()
         self._producer = AIOKafkaProducer(
-            **arguments,
-            **more,
+            **(arguments | more),
             acks="all",
-            retry_backoff_ms=_RETRY_MS,
             compression_type=None if settings.compression == "none" else settings.compression,
             max_batch_size=self._batch_bytes,
             max_request_size=_REQUEST_BYTES,
         )
+        # A request that is not answered is sent again long before a batch is given up.
+        for part in (self._producer.client, self._producer._sender):  # noqa: SLF001
+            part._request_timeout_ms = arguments["request_timeout_ms"]  # noqa: SLF001
         await connect(self._producer.client, arguments, settings.request_seconds)
         # Its own `start` connects once, and does not say why it failed.
         await _within(settings.request_seconds, self._producer._sender.start())  # noqa: SLF001
+
+    async def _write(self, batches: Batches, on_wait: Callable[[], object]) -> dict[TopicPartition, int]:
+        notice = asyncio.get_running_loop().call_later(_NOTICE_SECONDS, on_wait)
+        try:
+            return await self._send(batches)
+        finally:
+            notice.cancel()
 
     async def _send(self, batches: Batches) -> dict[TopicPartition, int]:
         ends = await _all(self._send_in_order(*found) for found in batches.by_partition.items())
@@ -218,8 +233,14 @@ class Producer:
 
 
 async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
-    async with asyncio.timeout(seconds):
-        return await coroutine
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await coroutine
+    except TimeoutError:
+        if limit.expired():
+            raise KafkaTimeoutError(f"no answer within {seconds:g} s") from None
+        raise
 
 
 async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no types

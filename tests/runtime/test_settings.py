@@ -203,6 +203,7 @@ def test_every_setting_of_kafka_that_proves_who_one_is_counts_as_a_credential(tm
         "bootstrap_servers",
         "client_id",
         "compression",
+        "delivery_seconds",
         "request_seconds",
         "sasl_mechanism",
         "security_protocol",
