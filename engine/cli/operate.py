@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing, nullcontext
-from itertools import chain
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -163,26 +165,40 @@ def import_(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore an export into an empty log.
+    """Restore an export into an empty log: all of it, or nothing.
 
     No engine may run that log meanwhile.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    source = standard_input() if str(file) == "-" else file.open("rb")
-    with source:
-        records = bounded_lines(source, EXPORT_LINE_BYTES)
-        head = next(records, b"")
-        partitions, lock = contents_of(head).partitions, run_lock(settings)
-        with (
-            lock.hold() if lock is not None else nullcontext(),
-            closing(open_log(settings.log, partitions)) as target,
-            output.progress("records") as progress,
-        ):
-            task = progress.add_task("restoring", total=None)
-            stages = {stage.name: stage for stage in stages_of(settings)}
-            done = import_log(target, chain((head,), records), stages, lambda count: progress.update(task, completed=count))
+    with ExitStack() as stack:
+        source = stack.enter_context(_reread(file))
+
+        def lines() -> Iterator[bytes]:
+            source.seek(0)
+            return bounded_lines(source, EXPORT_LINE_BYTES)
+
+        partitions, lock = contents_of(next(lines(), b"")).partitions, run_lock(settings)
+        if lock is not None:
+            stack.enter_context(lock.hold())
+        target = stack.enter_context(closing(open_log(settings.log, partitions)))
+        progress = stack.enter_context(output.progress("records"))
+        task = progress.add_task("restoring", total=None)
+        stages = {stage.name: stage for stage in stages_of(settings)}
+        done = import_log(target, lines, stages, lambda count: progress.update(task, completed=count))
     if output.as_json:
         output.record({"records": done})
     else:
         output.console.print(f"{done:,} records restored into {settings.log}")
+
+
+@contextmanager
+def _reread(file: Path) -> Iterator[BinaryIO]:
+    """Open a file that can be read twice; what cannot (standard input, a pipe) is copied into a temporary file first."""
+    with standard_input() if str(file) == "-" else file.open("rb") as source:
+        if source.seekable():
+            yield source
+            return
+        with TemporaryFile() as copy:
+            copyfileobj(source, copy)
+            yield copy

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from engine.events import Topic
@@ -30,11 +31,17 @@ from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions, partition_count, shard_count
 from engine.processor.stage import Stage
 
-__all__ = ["export_job", "export_log", "import_log"]
+__all__ = ["export_job", "export_log", "import_log", "is_partly_restored"]
+
+_Inputs = dict[str, Sequence[Partition]]
+"""Input partitions by shard."""
 
 _ADDED: Final[frozenset[Topic]] = frozenset({"decisions"})
 """Inputs that stages have since a later release: what was written before follows from none of them."""
 _BATCH: Final = 5_000
+_RESTORING: Final = "import"
+_RESTORED: Final = Partition("jobs", 0)
+"""The cursor of a log that is being restored, with the number of records in this partition; 0 when all are there."""
 _VISIBLE_SECONDS: Final = 1.0
 
 
@@ -91,7 +98,10 @@ def _left_out(damage: Damage, on_damage: Callable[[Damage], None] | None) -> byt
 
 
 def import_log(
-    log: Log, lines: Iterable[bytes], stages: Mapping[str, Stage[Any]], on_progress: Callable[[int], None] | None = None
+    log: Log,
+    lines: Callable[[], Iterable[bytes]],
+    stages: Mapping[str, Stage[Any]],
+    on_progress: Callable[[int], None] | None = None,
 ) -> int:
     """Restore an export into an empty log.
 
@@ -101,7 +111,7 @@ def import_log(
 
     Args:
         log: an empty log with as many partitions as the exported one.
-        lines: the export's lines.
+        lines: returns the export's lines from the first one on; called twice: to check them all, and to restore them.
         stages: the stages that may have written outputs, by name.
         on_progress: called with the number of records restored so far, after each batch.
 
@@ -110,18 +120,45 @@ def import_log(
 
     Raises:
         TransferError: the lines are not a whole export, a line cannot be read or restored, an output is missing (the message
-            names it), the log is not empty or has another number of partitions, or a stage is unknown. Earlier lines may be
-            restored already: start again with a new log.
-        LogUnavailableError: the log cannot be written.
+            names it), the log is not empty or has another number of partitions, or a stage is unknown. Nothing is restored.
+        LogUnavailableError: the log cannot be written. A part may be restored, which `verify` reports: import into a new log.
+    """
+    if any(log.end(Partition(topic, number)) for topic in TOPICS for number in range(log.partitions(topic))):
+        raise TransferError("the log is not empty; import into a new one")
+    contents, inputs, count = _checked(log, lines(), stages)
+    log.move_cursor(_RESTORING, {_RESTORED: count})
+    restore = _Restore(log, stages, inputs, readable_only=contents.scope == "range")
+    done = 0
+    for line in islice(lines(), 1, None):
+        if line.strip() and isinstance(record := read_line(line), Record):
+            restore.add(record)
+            done += 1
+            if on_progress is not None and done % _BATCH == 0:
+                on_progress(done)
+    restore.finish()
+    log.move_cursor(_RESTORING, {_RESTORED: 0})
+    if on_progress is not None:
+        on_progress(done)
+    return done
+
+
+def is_partly_restored(log: Log) -> bool:
+    """Return whether an import into this log was cut off."""
+    return any(log.cursor(_RESTORING).values())
+
+
+def _checked(log: Log, lines: Iterable[bytes], stages: Mapping[str, Stage[Any]]) -> tuple[Contents, _Inputs, int]:
+    """Read an export whole; return its contents, the inputs of the shards that wrote its outputs, and the number of its records.
+
+    Raises:
+        TransferError: it cannot be restored into this log.
     """
     rest = iter(lines)
     contents = contents_of(next(rest, b""))
     count = partition_count(log)
     if count != contents.partitions:
         raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; use a log with as many")
-    if any(log.end(Partition(topic, number)) for topic in TOPICS for number in range(log.partitions(topic))):
-        raise TransferError("the log is not empty; import into a new one")
-    restore = _Restore(log, stages, contents.scope)
+    check = _Check(log, stages, contents.scope)
     done = 0
     ended: int | None = None
     for number, line in enumerate(rest, start=2):
@@ -131,61 +168,89 @@ def import_log(
             record = read_line(line) if ended is None else _surplus()
             if isinstance(record, int):
                 ended = record
-                continue
-            if isinstance(record, LeftOut):
-                restore.miss(record.records)
-                continue
-            restore.add(record)
+            elif isinstance(record, LeftOut):
+                check.missing += record.records
+            else:
+                check.add(record)
+                done += 1
         except (ValueError, LookupError, TypeError) as error:
-            restore.finish()
             why = error if isinstance(error, ValueError) else "it is not a record of an export"
-            raise TransferError(f"line {number} cannot be read: {why}; the {done} records before it are restored") from None
-        done += 1
-        if on_progress is not None and done % _BATCH == 0:
-            on_progress(done)
-    restore.finish()
-    if on_progress is not None:
-        on_progress(done)
+            raise TransferError(f"line {number} cannot be read: {why}; nothing is restored") from None
     if ended != done:
-        found = "its last line is missing" if ended is None else f"its last line counts {ended}"
-        raise TransferError(f"the export is incomplete, {found}: {done} records are restored; export again, import into a new log")
-    return done
+        found = "its last line is missing" if ended is None else f"its last line counts {ended} records"
+        raise TransferError(f"the export is incomplete, {found} after {done}: nothing is restored; export again")
+    return contents, check.inputs, done
 
 
-class _Restore:
-    """Restores records in the order of the export, consecutive ones of one commit together."""
+class _Check:
+    """Checks that records can be restored, in the order of the export."""
 
     def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], scope: str) -> None:
         self._log = log
         self._stages = stages
-        self._readable_only = scope == "range"
-        self._gapless = scope == "everything"
+        self._scope = scope
+        self._written: dict[str, int] = {}
+        self.inputs: _Inputs = {}
+        self.missing = 0
+        """Records left out of the export, less outputs found missing."""
+
+    def add(self, record: Record) -> None:
+        """Check the next record.
+
+        Raises:
+            TransferError: it is in a partition that the log does not have, or an output that does not continue the earlier ones.
+        """
+        if not 0 <= record.partition.number < self._log.partitions(record.partition.topic):
+            raise TransferError(f"the log has no partition {record.partition}")
+        if not record.shard or self._scope == "range":
+            return
+        name, sequence = record.shard, record.shardsequence
+        expected = self._written.get(name, 0) + 1
+        missing = sequence - expected
+        if self._scope == "everything" and 0 < missing <= self.missing:
+            self.missing -= missing
+        elif self._scope == "everything" and missing:
+            raise TransferError(f"this is output {sequence} of {name}, but output {expected} is missing")
+        self._written[name] = sequence
+        if name not in self.inputs:
+            self.inputs[name] = self._inputs(name)
+        count = len(self.inputs[name])
+        if len(record.basis) not in {count, sum(partition.topic not in _ADDED for partition in self.inputs[name])}:
+            raise TransferError(
+                f"its basis has {len(record.basis)} offsets, but {name} has {count} inputs; use the release that wrote it"
+            )
+
+    def _inputs(self, name: str) -> Sequence[Partition]:
+        kind, _, number = name.partition("/")
+        stage = self._stages.get(kind)
+        if stage is None:
+            raise TransferError(f"the export holds outputs of {name}, a stage that this release does not have")
+        if not number.isdecimal() or int(number) >= shard_count(self._log, stage):
+            raise TransferError(f"the log has no shard {name}")
+        return input_partitions(self._log, stage, int(number))
+
+
+class _Restore:
+    """Restores checked records in the order of the export, consecutive ones of one commit together."""
+
+    def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], inputs: _Inputs, *, readable_only: bool) -> None:
+        self._log = log
+        self._stages = stages
+        self._inputs = inputs
+        self._readable_only = readable_only
         self._run: list[Record] = []
-        self._shards: dict[str, tuple[ShardLog, Sequence[Partition]]] = {}
+        self._shards: dict[str, ShardLog] = {}
         self._offsets: dict[Partition, array[int]] = {}
         """Offsets of restored records in the exported log; 8 bytes each."""
         self._here: dict[Partition, array[int]] = {}
         """Offsets of the same records in this log, which differ on Kafka: transaction markers take offsets."""
-        self._written: dict[str, int] = {}
         self._now = 0
-        self._missing = 0
-        """Records left out of the export, less outputs found missing."""
 
     def add(self, record: Record) -> None:
-        """Add the next record.
-
-        Raises:
-            TransferError: it is an output that does not continue the earlier ones.
-        """
-        if record.shard:
-            self._check(record)
+        """Add the next record."""
         if self._run and (len(self._run) >= _BATCH or self._kind(record) != self._kind(self._run[0])):
             self._flush()
         self._run.append(record)
-
-    def miss(self, count: int) -> None:
-        """Count records that were left out of the export."""
-        self._missing += count
 
     def finish(self) -> None:
         """Write the remaining records and close the shards."""
@@ -193,9 +258,10 @@ class _Restore:
         if self._readable_only:
             for name, stage in self._stages.items():
                 for number in range(shard_count(self._log, stage)):
-                    shard, inputs = self._shard(f"{name}/{number}")
+                    inputs = input_partitions(self._log, stage, number)
+                    shard = self._shard(f"{name}/{number}", inputs)
                     shard.commit(Commit(tuple(self._log.end(partition) for partition in inputs), self._now))
-        for shard, _ in self._shards.values():
+        for shard in self._shards.values():
             shard.close()
 
     def _flush(self) -> None:
@@ -208,7 +274,8 @@ class _Restore:
             self._log.append(run[0].partition.topic, [record.message for record in run])
             self._restored(run)
             return
-        shard, inputs = self._shards[name]
+        inputs = self._inputs[name]
+        shard = self._shard(name, inputs)
         outputs = [
             Output(record.partition.topic, record.message, self._basis(record.basis, inputs), record.partition.number)
             for record in run
@@ -221,34 +288,10 @@ class _Restore:
         for record in run:
             self._offsets.setdefault(record.partition, array("q")).append(record.offset)
 
-    def _check(self, record: Record) -> None:
-        """Check that an output can be restored."""
-        name, sequence = record.shard, record.shardsequence
-        expected = self._written.get(name, 0) + 1
-        missing = sequence - expected
-        if self._gapless and 0 < missing <= self._missing:
-            self._missing -= missing
-        elif self._gapless and missing:
-            raise TransferError(f"this is output {sequence} of {name}, but output {expected} is missing")
-        self._written[name] = sequence
-        if self._readable_only:
-            return
-        _, inputs = self._shard(name)
-        if len(record.basis) not in {len(inputs), sum(partition.topic not in _ADDED for partition in inputs)}:
-            raise TransferError(
-                f"its basis has {len(record.basis)} offsets, but {name} has {len(inputs)} inputs; use the release that wrote it"
-            )
-
-    def _shard(self, name: str) -> tuple[ShardLog, Sequence[Partition]]:
+    def _shard(self, name: str, inputs: Sequence[Partition]) -> ShardLog:
         if name not in self._shards:
-            kind, _, number = name.partition("/")
-            stage = self._stages.get(kind)
-            if stage is None:
-                raise TransferError(f"the export holds outputs of {name}, a stage that this release does not have")
-            if not number.isdecimal() or int(number) >= shard_count(self._log, stage):
-                raise TransferError(f"the log has no shard {name}")
-            inputs = input_partitions(self._log, stage, int(number))
-            self._shards[name] = (self._log.open(ShardId(stage.name, int(number)), inputs), inputs)
+            stage, _, number = name.partition("/")
+            self._shards[name] = self._log.open(ShardId(stage, int(number)), inputs)
         return self._shards[name]
 
     def _kind(self, record: Record) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.history.census import Census
 from engine.history.formatting import plural
+from engine.history.transfer import is_partly_restored
 from engine.log.port import ShardId, ShardView
 from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions
@@ -109,8 +110,9 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
     """
     shard = ShardId(stage.name, number)
     view = log.look(shard)
+    faults = ["the import of this log was cut off: import again, into a new log"] if is_partly_restored(log) else []
     if view is None:
-        return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32)
+        return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32, input_faults=faults)
     history = recover(log, stage, shard, ShardView(view.position, []), 1)
     # Recovery ignores a snapshot whose hash does not match; compare it all the same, to name the difference.
     records, intact = rehashed(view.records)
@@ -123,6 +125,7 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
         state_hash(stage, snapshot.state),
         intact=intact,
         fault=snapshot.fault,
+        input_faults=faults,
     )
     if verdict.from_history != verdict.from_snapshot:
         verdict.parts = _parts(log, stage, number, history.state, snapshot.state)
@@ -132,7 +135,8 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
         inputs = input_partitions(log, stage, number)
         vector = extended(view.position.vector, len(inputs))
         outcomes = sum(history.accounts.outcomes.values())
-        verdict.inputs, verdict.input_faults = census.taken(inputs, vector), census.faults(inputs, vector)
+        verdict.inputs = census.taken(inputs, vector)
+        verdict.input_faults += census.faults(inputs, vector)
         # Fewer inputs than outcomes are fine: retention removed some, here or in the log that this one was restored from.
         if verdict.inputs is not None and verdict.inputs > outcomes:
             verdict.input_faults.append(f"{verdict.inputs:,} inputs were taken and {outcomes:,} have an outcome")

@@ -298,7 +298,16 @@ class TestTransfer:
         lines = filled("export").out.splitlines()
         done = filled("import", "--log", "sqlite:new.db", given="\n".join([*lines[:3], "{", *lines[3:]]), code=2)
         assert "line 4 cannot be read" in done.err
-        assert "the 2 records before it are restored" in done.err
+        assert "nothing is restored" in done.err
+
+    def test_an_export_that_was_cut_off_leaves_the_log_as_it_was(self, filled):
+        exported = filled("export").out
+        cut = "".join(exported.splitlines(keepends=True)[:-3])
+        done = filled("import", "--log", "sqlite:new.db", given=cut, code=2)
+        assert "the export is incomplete, its last line is missing" in done.err
+        assert filled("events", "--log", "sqlite:new.db").out == ""
+        filled("import", "--log", "sqlite:new.db", given=exported)
+        assert filled("export", "--log", "sqlite:new.db").out == exported
 
     def test_the_number_of_partitions_is_kept(self, lahar, files, folder):
         SqliteLog("wide.db", 3).close()

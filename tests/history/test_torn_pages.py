@@ -119,7 +119,7 @@ def test_what_was_saved_can_be_imported_and_goes_on(whole: Path, tmp_path: Path)
             continue
         with closing(SqliteLog(tmp_path / f"new{page}.db")) as log:
             stage = CountingStage()
-            assert import_log(log, lines, {stage.name: stage}) == len(records(lines))
+            assert import_log(log, lambda lines=lines: lines, {stage.name: stage}) == len(records(lines))
             processor = Processor(log, stage)
             processor.open()
             processor.run_until_quiet()

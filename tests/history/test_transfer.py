@@ -17,6 +17,7 @@ from engine.history.transfer import export_job, export_log, import_log
 from engine.history.verify import verify_shard
 from engine.lifecycle import INPUTS
 from engine.lifecycle.stage import LifecycleStage
+from engine.log.errors import LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record
 from engine.log.sqlite import SqliteLog
@@ -47,7 +48,7 @@ def test_everything_comes_back_as_it_was(played, tmp_path, partitions):
         quiet(log, number)
     copy = SqliteLog(tmp_path / "copy.db", partitions)
     lines = list(export_log(log))
-    assert import_log(copy, lines, STAGES) == len(lines) - 2 == len(records(log))
+    assert import_log(copy, lambda: lines, STAGES) == len(lines) - 2 == len(records(log))
     assert records(copy) == records(log)
     for number in range(partitions):
         assert quiet(copy, number) == quiet(log, number) == (0, quiet(log, number)[1])
@@ -70,7 +71,7 @@ def test_one_job_comes_back_and_goes_on(played):
     log = played(40)
     job = next(event.subject for event in job_events(log) if event.type == "lahar.job.opened.v1")
     copy = MemoryLog()
-    import_log(copy, export_job(log, job), STAGES)
+    import_log(copy, lambda: export_job(log, job), STAGES)
     assert events_of(copy, job) == events_of(log, job)
     assert {record.message.key for record in copy.scan(TOPICS)} == {job}
     assert quiet(copy)[0] == 0
@@ -83,7 +84,7 @@ def test_prefix_in_time_is_a_log_of_its_own(played):
     log = played(40)
     middle = records(log)[len(records(log)) // 2].message.recordedtime
     copy = MemoryLog()
-    import_log(copy, export_log(log, last=middle), STAGES)
+    import_log(copy, lambda: export_log(log, last=middle), STAGES)
     assert records(copy) == [record for record in records(log) if record.message.recordedtime <= middle]
 
 
@@ -93,7 +94,7 @@ def test_range_is_for_reading(played):
     found = records(log)
     first, last = found[len(found) // 3].message.recordedtime, found[len(found) // 2].message.recordedtime
     copy = MemoryLog()
-    import_log(copy, export_log(log, first, last), STAGES)
+    import_log(copy, lambda: export_log(log, first, last), STAGES)
     expected = [record.message for record in found if first <= record.message.recordedtime <= last]
     assert [record.message for record in records(copy)] == expected
     assert quiet(copy)[0] == 0
@@ -106,7 +107,7 @@ def test_range_keeps_each_record_on_its_topic():
         log.append(topic, [message])
     quiet(log)
     copy = MemoryLog()
-    import_log(copy, export_log(log, 1), STAGES)
+    import_log(copy, lambda: export_log(log, 1), STAGES)
     found = [(record.partition, record.message) for record in records(log)]
     assert {"job-events", "dead-letters"} <= {partition.topic for partition, _ in found}
     assert [(record.partition, record.message) for record in records(copy)] == found
@@ -115,7 +116,7 @@ def test_range_keeps_each_record_on_its_topic():
 def test_progress_is_told(played):
     lines = list(export_log(played(10)))
     told: list[int] = []
-    import_log(MemoryLog(), lines, STAGES, told.append)
+    import_log(MemoryLog(), lambda: lines, STAGES, told.append)
     assert told == [len(lines) - 2]
 
 
@@ -144,16 +145,16 @@ def test_head_tells_what_follows(played):
 )
 def test_file_that_is_no_export(line):
     with pytest.raises(TransferError, match="the first line is not that of an export"):
-        import_log(MemoryLog(), [line], STAGES)
+        import_log(MemoryLog(), lambda: [line], STAGES)
 
 
 def test_log_must_be_empty_and_of_the_same_shape(played):
     log = played(5)
     lines = list(export_log(log))
     with pytest.raises(TransferError, match="not empty"):
-        import_log(log, lines, STAGES)
+        import_log(log, lambda: lines, STAGES)
     with pytest.raises(TransferError, match="the export has 1 partitions a topic, the log has 2"):
-        import_log(MemoryLog(2), lines, STAGES)
+        import_log(MemoryLog(2), lambda: lines, STAGES)
 
 
 @pytest.mark.parametrize(
@@ -169,37 +170,61 @@ def test_log_must_be_empty_and_of_the_same_shape(played):
 def test_broken_line_is_named(played, broken):
     lines = list(export_log(played(5)))
     copy = MemoryLog()
-    with pytest.raises(TransferError, match=r"line 4 cannot be read: .*the 2 records before it are restored"):
-        import_log(copy, [*lines[:3], broken, *lines[3:]], STAGES)
-    assert len(records(copy)) == 2
+    with pytest.raises(TransferError, match=r"line 4 cannot be read: .*nothing is restored"):
+        import_log(copy, lambda: [*lines[:3], broken, *lines[3:]], STAGES)
+    assert records(copy) == []
 
 
 @pytest.mark.parametrize("kept", [1, 2, 10, -1])
 def test_file_that_was_cut_off_is_no_whole_export(played, kept):
     """Cut between two lines it could not be told from a whole one, and what follows would be decided anew."""
     lines = list(export_log(played(5)))[:kept]
-    with pytest.raises(TransferError, match=f"is incomplete, its last line is missing: {len(lines) - 1} records are restored"):
-        import_log(MemoryLog(), lines, STAGES)
+    with pytest.raises(TransferError, match=f"is incomplete, its last line is missing after {len(lines) - 1}: nothing is restored"):
+        import_log(MemoryLog(), lambda: lines, STAGES)
+
+
+class FullLog(MemoryLog):
+    """A log whose disk is full after some records."""
+
+    def append(self, topic, messages):
+        if self.end(Partition("jobs", 0)) > 10:
+            raise LogUnavailableError("the disk is full")
+        super().append(topic, messages)
+
+
+def test_a_log_that_an_import_did_not_fill_is_not_verified(played):
+    log = played(40)
+    whole, part = MemoryLog(), FullLog()
+    import_log(whole, lambda: export_log(log), STAGES)
+    with pytest.raises(LogUnavailableError):
+        import_log(part, lambda: export_log(log), STAGES)
+    assert verify_shard(whole, LifecycleStage(), 0).ok
+    assert records(part)
+    verdict = verify_shard(part, LifecycleStage(), 0)
+    assert not verdict.ok
+    assert "the import of this log was cut off: import again, into a new log" in verdict.sentence()
 
 
 def test_inputs_that_were_lost_on_the_way_are_missed(played):
     lines = list(export_log(played(5)))
     lost = next(place for place, line in enumerate(lines) if json.loads(line).get("topic") == "pods")
-    with pytest.raises(TransferError, match=f"its last line counts {len(lines) - 2}: {len(lines) - 3} records are restored"):
-        import_log(MemoryLog(), lines[:lost] + lines[lost + 1 :], STAGES)
+    with pytest.raises(
+        TransferError, match=f"its last line counts {len(lines) - 2} records after {len(lines) - 3}: nothing is restored"
+    ):
+        import_log(MemoryLog(), lambda: lines[:lost] + lines[lost + 1 :], STAGES)
 
 
 def test_output_that_was_lost_on_the_way_is_named(played):
     lines = list(export_log(played(5)))
     lost = [place for place, line in enumerate(lines) if json.loads(line).get("shard")][3]
     with pytest.raises(TransferError, match=r"this is output 5 of lifecycle/0, but output 4 is missing"):
-        import_log(MemoryLog(), lines[:lost] + lines[lost + 1 :], STAGES)
+        import_log(MemoryLog(), lambda: lines[:lost] + lines[lost + 1 :], STAGES)
 
 
 def test_nothing_stands_behind_the_end(played):
     lines = list(export_log(played(5)))
     with pytest.raises(TransferError, match="follows the last line of the export"):
-        import_log(MemoryLog(), [*lines, *lines[1:]], STAGES)
+        import_log(MemoryLog(), lambda: [*lines, *lines[1:]], STAGES)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +239,8 @@ def test_nothing_stands_behind_the_end(played):
         {"basis": "a"},
         {"offset": 2**63},
         {"offset": None},
+        {"partition": 1},
+        {"partition": -1},
         {"shardsequence": "x"},
     ],
 )
@@ -223,8 +250,8 @@ def test_output_with_damaged_metadata_is_named(played, tmp_path, change):
     lines[place] = json.dumps(json.loads(lines[place]) | change).encode()
     copy = SqliteLog(tmp_path / "copy.db")
     with pytest.raises(TransferError, match=f"line {place + 1} cannot be read"):
-        import_log(copy, lines, STAGES)
-    assert len(records(copy)) == place - 1
+        import_log(copy, lambda: lines, STAGES)
+    assert records(copy) == []
     copy.close()
 
 
@@ -250,7 +277,7 @@ def test_a_log_of_a_release_that_took_no_decisions_goes_on_and_is_restored(playe
     assert {len(record.basis) for record in waiting.scan(("job-events",))} == {3, 4}
     assert verify_shard(waiting, LifecycleStage(), 0).ok
     copy = SqliteLog(tmp_path / "copy.db")
-    import_log(copy, export_log(waiting), STAGES)
+    import_log(copy, lambda: export_log(waiting), STAGES)
     assert [record.message for record in copy.scan(("job-events",))] == [record.message for record in waiting.scan(("job-events",))]
     copy.close()
 
@@ -265,12 +292,12 @@ def test_kept_record_that_is_damaged_is_named(played, change):
     fields["data"] |= change
     lines[place] = json.dumps(fields).encode()
     with pytest.raises(TransferError, match=f"line {place + 1} cannot be read"):
-        import_log(MemoryLog(), lines, STAGES)
+        import_log(MemoryLog(), lambda: lines, STAGES)
 
 
 def test_output_of_an_unknown_stage(played):
     with pytest.raises(TransferError, match="outputs of lifecycle/0, a stage that this release does not have"):
-        import_log(MemoryLog(), export_log(played(5)), {})
+        import_log(MemoryLog(), lambda: export_log(played(5)), {})
 
 
 texts = st.text(max_size=8)

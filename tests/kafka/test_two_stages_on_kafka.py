@@ -78,7 +78,7 @@ def worker(settings: KafkaSettings, stage: str, *more: str) -> Lahar:
 def must_go_on(exported: list[bytes]) -> None:
     """Restore what was written of a log while both stages ran on it, and let them go on there."""
     log = MemoryLog(contents_of(exported[0]).partitions)
-    import_log(log, exported, {stage.name: stage for stage in BOTH})
+    import_log(log, lambda: exported, {stage.name: stage for stage in BOTH})
     take_the_rest(log)
     must_be_decided_rightly(log)
 
