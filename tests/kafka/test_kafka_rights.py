@@ -273,9 +273,8 @@ def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
     guarded.log(prefix)("topics", "apply", *TOPICS)
     exported = guarded.command(rights(READING))("export").out
     assert len(exported.splitlines()) > 3
-    guarded.command([*rights(LIFECYCLE, SCHEDULING, BILLING, BUDGETS), Right("topics", "Write", "*")], prefix)(
-        "import", "-", given=exported
-    )
+    more = (Right("topics", "Write", "*"), Right("groups", "Read", "lahar-cursor-import"))
+    guarded.command([*rights(LIFECYCLE, SCHEDULING, BILLING, BUDGETS), *more], prefix)("import", "-", given=exported)
     assert guarded.command(rights(READING), prefix)("export").out == exported
     guarded.log(prefix)("apply", "-", given=job("later"))
     assert guarded.command(rights(*ALL_WORKERS), prefix).records("run", "--once")[0]["processed"] == 1
