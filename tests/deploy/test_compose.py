@@ -25,7 +25,7 @@ from ports import free_ports
 from prometheus_client.parser import text_string_to_metric_families
 from test_compose_file import faults
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 NEVER_RAN = 432
 """Jobs of the sample."""
 

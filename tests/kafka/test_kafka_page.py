@@ -20,7 +20,7 @@ from streams.settings import KafkaSettings
 from streams.topics import TOPICS
 
 PAGE = ROOT / "docs" / "kafka.md"
-LIMIT = 240
+LIMIT = 600
 """Seconds that the page may take."""
 SECOND = "second-"
 """What the topics of the page's second log begin with."""
