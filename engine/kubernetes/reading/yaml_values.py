@@ -96,6 +96,9 @@ def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> l
     except UnreadableYamlError:
         raise
     except Exception as error:  # noqa: BLE001  # PyYAML lets through whatever its constructors meet (ValueError, OverflowError, …)
+        # libyaml's own bound, since 0.2.6, is met before ours where brackets are read ahead.
+        if getattr(error, "problem", None) == "exceeded maximum nesting depth":
+            raise _too_deep() from None
         raise UnreadableYamlError(f"not YAML: {_short(error)}") from None
 
 
