@@ -21,6 +21,7 @@ __all__ = [
     "LOST_REASONS",
     "POLICY_EVENTS",
     "RANKS",
+    "REASONS",
     "TASK_PHASES",
     "TERMINAL_ATTEMPT_PHASES",
     "USER_ACTIONS",
@@ -163,6 +164,13 @@ FAILED_REASONS: Final[frozenset[str]] = frozenset(
     }
 )
 LOST_REASONS: Final[frozenset[str]] = frozenset({"NodeLost", "ExitUnknown", "EndUnknown"})
+
+REASONS: Final[frozenset[str]] = (
+    FAILED_REASONS
+    | LOST_REASONS
+    | {"Queued", "Gated", "Unschedulable", "SchedulerError", "Initializing", "Starting", "CrashLooping", "ImagePullBackOff"}
+)
+"""Reasons of attempts by Lahar's own tables. Jobs, and waiting containers, may have others: those of their controllers."""
 
 _TRANSIENT: Final[frozenset[str]] = LOST_REASONS | {
     "EvictedByNode",

@@ -39,13 +39,14 @@ from engine.history.record_events import events_behind
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
 from engine.projection.usage_tables import RunFilter, UsageTables
+from statemachines.errors import LaharError
 
 __all__ = ["Bills", "PeriodError", "close_period"]
 
 T = TypeVar("T")
 
 
-class PeriodError(ValueError):
+class PeriodError(LaharError, ValueError):
     """Raised when a text is no month, or a month cannot be closed."""
 
 

@@ -14,6 +14,7 @@ from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.reading.documents import Document
 from engine.log.port import SearchableLog
+from statemachines.errors import LaharError
 
 __all__ = ["QueueStateError", "change_queue_state"]
 
@@ -24,7 +25,7 @@ _STATED: Final = {"closedByParent": CLOSED_BY_PARENT, "hierarchy": HIERARCHY, "h
 Specs = Mapping[str, dict[str, Any]]
 
 
-class QueueStateError(ValueError):
+class QueueStateError(LaharError, ValueError):
     """Raised when a queue cannot be opened or closed."""
 
 

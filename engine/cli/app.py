@@ -26,7 +26,7 @@ import typer
 
 from engine import __version__
 from engine.cli.commands import COMMANDS
-from engine.cli.help import Command, Commands, Group, Panel
+from engine.cli.help import ZONE_HELP, Command, Commands, Group, Panel, use_zone
 from engine.cli.output import Output
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ def shared(
             "working directory; from the last no callbacks are loaded.",
         ),
     ] = None,
+    zone: Annotated[str | None, typer.Option("--tz", metavar="ZONE", envvar="LAHAR_TZ", help=ZONE_HELP)] = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -211,6 +212,7 @@ def shared(
     It reads events of pods, jobs and nodes, writes an ordered, replayable history and answers what happened, when and why.
     """
     context.obj = _Shared(log, as_json, config)
+    use_zone(context, zone)
 
 
 def settings_of(context: typer.Context, log: str | None) -> Settings:

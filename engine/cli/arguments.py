@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import closing
 from itertools import islice
 from typing import Annotated, Final
@@ -10,12 +9,13 @@ from typing import Annotated, Final
 import typer
 
 from engine.cli.app import settings_of
-from engine.cli.relative_time import before_now
 from engine.events.jobs import JobOpened
-from engine.events.times import EARLIEST, parse_time
+from engine.events.times import from_micros, to_micros
+from engine.history.formatting import SHOWN_ZONE
 from engine.history.reading import job_events
 from engine.log.errors import LogError
 from engine.log.producer_time import wall_clock as now
+from engine.moments import parse_moment
 from engine.runtime.opening import open_log
 
 __all__ = [
@@ -44,24 +44,12 @@ _SUGGESTED: Final = 200
 
 
 def moment(text: str) -> int:
-    """Parse a moment given on the command line.
-
-    Args:
-        text: an RFC 3339 time, an ISO date, `now`, or a length of time before now: `-1h`, `2h`, `1d12h`.
+    """Return a moment given on the command line (microseconds); a time without an offset is of the zone of `--tz`.
 
     Raises:
-        ValueError: it has none of these forms; the text shows them.
+        ValueError: see `parse_moment`.
     """
-    if text == "now":
-        return now()
-    if (before := before_now(text)) is not None:
-        return max(now() - before, EARLIEST)
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is no time: write 2017-10-09, 2017-10-09T07:01:55, 2017-10-09T07:01:55.5+02:00, now, or -1h for an hour ago"
-        ) from None
+    return to_micros(parse_moment(text, from_micros(now()), SHOWN_ZONE.get()))
 
 
 def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
@@ -80,20 +68,9 @@ def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-def several(given: list[str] | None, known: Collection[str] = ()) -> frozenset[str]:
-    """Return the values of an option that may be repeated or hold several, separated by commas.
-
-    Args:
-        given: values from the command line.
-        known: the allowed values; empty: any.
-
-    Raises:
-        ValueError: a value is not allowed.
-    """
-    found = frozenset(value for text in given or () for value in text.split(",") if value)
-    if known and (unknown := sorted(found - set(known))):
-        raise ValueError(f"{unknown[0]!r} is not one of {', '.join(known)}")
-    return found
+def several(given: list[str] | None) -> frozenset[str]:
+    """Return the values of an option that may be repeated or hold several, separated by commas."""
+    return frozenset(value for text in given or () for value in text.split(",") if value)
 
 
 _JOB_HELP: Final = (

@@ -13,25 +13,27 @@ from rich.text import Text
 from engine.application.questions import answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, JobArgument, NodeOption, OptionalJob, PhasesOption, ReasonsOption, moment, several
+from engine.cli.as_of_tables import show_cluster, show_queues
 from engine.cli.output import Output
-from engine.cli.render import render_summary
+from engine.cli.render import render_job, render_summary
 from engine.events import Data, Event
 from engine.events.envelope import encode, to_cloudevent
-from engine.events.times import EARLIEST, format_time
+from engine.events.times import EARLIEST, LATEST
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.diff import Change, diff, diff_documents
 from engine.history.errors import UnopenedError
-from engine.history.event_filter import PHASES, Selection
+from engine.history.event_filter import Selection, must_be_reasons
 from engine.history.exact_numbers import dumps
 from engine.history.explain import explain
+from engine.history.formatting import moment as shown_moment
+from engine.history.formatting import stamp
 from engine.history.reading import cluster_facts, events_of, job_events
 from engine.history.sentences import describe
 from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node
-from engine.log.port import Searchable, SearchableLog
+from engine.log.port import Searchable
 from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
-from engine.runtime.settings import Settings
 
 __all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 
@@ -134,7 +136,8 @@ def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = 
 def history(
     context: typer.Context,
     job: JobArgument,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what happened since then: 2h, -1h, 2026-03-01.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what happened since then: 2h, 'yesterday 14:05'.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what happened up to then.")] = None,
     phase: PhasesOption = None,
     reason: ReasonsOption = None,
     node: NodeOption = None,
@@ -147,11 +150,13 @@ def history(
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     begin = EARLIEST if since is None else moment(since)
-    selection = Selection(node, several(reason), several(phase, PHASES))
+    end = LATEST if until is None else moment(until)
+    selection = Selection(node, several(reason), several(phase))
     with opened(settings) as source:
+        must_be_reasons(source, selection.reasons)
         events = events_of(source, meant(settings, source, job))
     for event in events:
-        if event.time >= begin and selection.passes(event.data):
+        if begin <= event.time <= end and selection.passes(event.data):
             show_event(output, event)
 
 
@@ -161,16 +166,16 @@ def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:
     Args:
         output: output of the command.
         event: the event.
-        of_job: id of the job, if the output has events of several jobs.
+        of_job: name of the job, if the output has events of several jobs.
     """
     if output.as_json:
         output.line(to_cloudevent(encode(event)).decode())
         return
     output.console.print(
         Text.assemble(
-            (f"{of_job[:8]:<8}  " if of_job else "", "dim"),
+            (f"{of_job:<24}  " if of_job else "", "dim"),
             (f"{event.sequence:>5}  ", "dim"),
-            f"{format_time(event.time)[:-4]}  ",
+            f"{stamp(event.time, 'milliseconds')}  ",
             (f"{event.type.removeprefix('lahar.'):<28} ", "cyan"),
             describe(event),
         ),
@@ -190,9 +195,7 @@ def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:
 )
 def as_of(
     context: typer.Context,
-    time: Annotated[
-        str, typer.Argument(metavar="TIME", help="RFC 3339, UTC unless it says otherwise; now, or -1h for an hour ago.")
-    ],
+    time: Annotated[str, typer.Argument(metavar="TIME", help="2026-03-01 14:05, yesterday 14:05, 14:05, -1h, now, …")],
     job: OptionalJob = None,
     queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only this queue.")] = None,
     known: KnownOption = False,
@@ -206,30 +209,31 @@ def as_of(
     at, by = moment(time), _by(known=known)
     settings = settings_of(context, log)
     with opened(settings) as source, output.busy("reading the log"):
-        document = _state(settings, source, at, job, by)
-    if document is None:
-        raise NotThereError("job", f"{job} at {format_time(at)}", f"it was opened later; `lahar history {job}` shows when")
-    if queue is not None:
-        name = _queue_of(document["queues"], queue)
-        if name is None:
-            raise NotThereError("queue", queue, f"`lahar as-of {time}` shows those of that moment")
-        document = {"queue": name, **document["queues"][name]}
+        if job is None:
+            document = _cluster(source, at, by)
+        else:
+            view = job_as_of(events_of(source, meant(settings, source, job)), at, by)
+    if job is not None:
+        if view is None:
+            raise NotThereError("job", f"{job} at {shown_moment(at)}", f"it was opened later; `lahar history {job}` shows when")
+        if output.as_json:
+            output.line(dumps(view.document()))
+        else:
+            render_job(output, view)
+        return
+    name = None if queue is None else _queue_of(document["queues"], queue)
+    if queue is not None and name is None:
+        raise NotThereError("queue", queue, f"`lahar as-of {time}` shows those of that moment")
     if output.as_json:
-        output.line(dumps(document))
+        output.line(dumps(document if name is None else {"queue": name, **document["queues"][name]}))
+    elif name is None:
+        show_cluster(output, document)
     else:
-        _show_document(output, document)
+        show_queues(output, {name: document["queues"][name]})
 
 
 def _by(*, known: bool) -> By:
     return "recordedtime" if known else "time"
-
-
-def _state(settings: Settings, source: SearchableLog, at: int, job: str | None, by: By) -> dict[str, Any] | None:
-    """Return a job's or the cluster's state at a moment."""
-    if job is not None:
-        view = job_as_of(events_of(source, meant(settings, source, job)), at, by)
-        return None if view is None else view.document()
-    return _cluster(source, at, by)
 
 
 def _cluster(source: Searchable, at: int, by: By) -> dict[str, Any]:
@@ -251,24 +255,6 @@ def _queue_of(queues: Iterable[str], wanted: str) -> str | None:
     return names[0] if names else None
 
 
-def _show_document(output: Output, document: dict[str, Any]) -> None:
-    """Show a document as nested tables: one row per field."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    for name, value in _flat("", document):
-        table.add_row(name, value)
-    output.console.print(table)
-
-
-def _flat(path: str, value: object) -> list[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        return [row for key, part in value.items() for row in _flat(f"{path}.{key}" if path else str(key), part)]
-    if value in (None, "", [], {}):
-        return []
-    return [(path, str(value))]
-
-
 @app.command(
     "diff",
     rich_help_panel=Panel.ASK,
@@ -276,9 +262,7 @@ def _flat(path: str, value: object) -> list[tuple[str, str]]:
 )
 def diff_command(
     context: typer.Context,
-    before: Annotated[
-        str, typer.Argument(metavar="TIME1", help="RFC 3339, UTC unless it says otherwise; now, or -1h for an hour ago.")
-    ],
+    before: Annotated[str, typer.Argument(metavar="TIME1", help="2026-03-01 14:05, yesterday 14:05, 14:05, -1h, now, …")],
     after: Annotated[str, typer.Argument(metavar="TIME2", help="As TIME1; usually later.")],
     job: OptionalJob = None,
     known: KnownOption = False,
@@ -296,7 +280,8 @@ def diff_command(
         if job is None:
             documents = [_cluster(source, at, by) for at in (first, second)]
             for document in documents:
-                del document["as_of"], document["by"]  # parts of the question, not of the state
+                # Parts of the question, and what `jobs_by_phase` sums up.
+                del document["as_of"], document["by"], document["jobs"]
             changes = diff_documents(*documents)
         else:
             events = events_of(source, meant(settings, source, job))

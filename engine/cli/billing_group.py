@@ -31,6 +31,7 @@ from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
+from engine.history.formatting import moment as when
 from engine.history.formatting import plural
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
@@ -214,7 +215,7 @@ def budgets(
 
 def _standing(one: BudgetStanding) -> tuple[str, ...]:
     amount = plain(one.budget.amount)
-    said = [f"{event.data.threshold} % {format_time(event.time)[:19]}Z" for event in one.crossed if event.data.budget == amount]
+    said = [f"{event.data.threshold} % {when(event.time)}" for event in one.crossed if event.data.budget == amount]
     spent = f"{rounded(one.spent, one.currency)} {one.currency or one.budget.currency}"
     return (
         one.period,

@@ -11,11 +11,12 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, moment, several
 from engine.cli.ask import show_event
 from engine.cli.output import Output
-from engine.cli.relative_time import before_now
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
-from engine.history.event_filter import PHASES, Selection
+from engine.history.event_filter import Selection, must_be_reasons
+from engine.history.job_names import JobNames
 from engine.history.subscribe import CaughtUp, Followed, Start, Subscription, Wanted
+from engine.history.token import is_token
 from engine.log.errors import LogError
 from engine.log.port import Record
 from engine.runtime.engine import opened
@@ -29,13 +30,16 @@ def start_of(text: str) -> Start:
     """Parse the start of a subscription: `beginning`, `now`, a time or a token.
 
     Raises:
-        ValueError: it begins like a time but is none. (The subscription validates tokens.)
+        ValueError: it has neither the form of a time nor that of a token.
     """
     if text in {"beginning", "now"}:
         return Start("now" if text == "now" else "beginning")
-    if before_now(text) is not None or (text[:4].isdigit() and text[4:5] == "-"):
+    if is_token(text):
+        return Start("token", token=text)
+    try:
         return Start("time", time=moment(text))
-    return Start("token", token=text)
+    except ValueError as error:
+        raise ValueError(f"not a subscription token, and {error}") from None
 
 
 @app.command(
@@ -44,6 +48,7 @@ def start_of(text: str) -> Start:
         "lahar events --from now --follow",
         "lahar events --from 2026-03-01T12:00:00Z --queue research --level job",
         "lahar events --type 'attempt.*' --json",
+        "lahar events --since 'yesterday 14:05' --until 'yesterday 15:00' --tz Europe/Berlin",
         "lahar events --since 2h --namespace ml --reason OomKilled,NodeLost",
         "lahar events --from TOKEN --json",
         "lahar events --topic budgets --tenant research",
@@ -57,7 +62,8 @@ def events(
     ] = "beginning",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow new events after the existing ones.")] = False,
     job: JobOption = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Events recorded since then: 2h, -1h, 2026-03-01.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Events recorded since then: 2h, 'yesterday 14:05'.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Events recorded up to then; not with --follow.")] = None,
     namespace: NamespaceOption = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
@@ -80,8 +86,9 @@ def events(
 ) -> None:
     """Show job events as they were committed, and follow them.
 
-    With --json: CloudEvents. After the existing events comes a marker with a token: --from TOKEN continues there, without gap or
-    repeat. --follow prints another token at its end: on SIGTERM (code 0), Ctrl-C (130), or loss of the log (4).
+    Each line begins with its job (or tenant). With --json: CloudEvents. After the existing events comes a token: --from
+    TOKEN continues there, without gap or repeat. --follow prints another at its end: on SIGTERM (code 0), Ctrl-C (130), or
+    loss of the log (4).
     """
     output = output_of(context, as_json)
     labels: dict[str, str] = {}
@@ -92,6 +99,9 @@ def events(
         labels[name] = value
     if since is not None and start != "beginning":
         raise ValueError("give --from or --since, not both")
+    if until is not None and follow:
+        raise ValueError("give --until or --follow, not both")
+    end = None if until is None else moment(until)
     begin = start_of(start) if since is None else Start("time", time=moment(since))
     settings = settings_of(context, log)
     with opened(settings) as source:
@@ -103,17 +113,20 @@ def events(
             level,
             tuple(event_type or ()),
             namespace,
-            Selection(node, several(reason), several(phase, PHASES)),
+            Selection(node, several(reason), several(phase)),
         )
+        must_be_reasons(source, wanted.shown.reasons)
         subscription = Subscription(source, begin, wanted, topic)
+        names = JobNames(source) if topic == "job-events" else None
         if not follow:
             for item in subscription.stream(follow=False):
-                _show(output, item)
+                if end is None or (not isinstance(item, CaughtUp) and item.message.recordedtime <= end):
+                    _show(output, item, names)
             return
         with Signals() as signals:
             try:
                 for item in subscription.stream(follow=True, stop=lambda: signals.stopped):
-                    _show(output, item)
+                    _show(output, item, names)
                     output.flush()
                     if signals.stopped:
                         break
@@ -125,12 +138,13 @@ def events(
             raise KeyboardInterrupt
 
 
-def _show(output: Output, item: Record | CaughtUp) -> None:
+def _show(output: Output, item: Record | CaughtUp, names: JobNames | None) -> None:
     if not isinstance(item, CaughtUp):
         if output.as_json:
             output.line(to_cloudevent(item.message).decode())
         else:
-            show_event(output, decode(item.message), of_job=item.message.subject)
+            event = decode(item.message)
+            show_event(output, event, event.subject if names is None else names.name_of(event))
     elif output.as_json:
         output.record({"caught_up": True, "token": item.token})
     else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.markup import escape
@@ -12,13 +13,15 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import CommandFunctionType
 
-from engine.cli.relative_time import before_now
 from engine.controls import must_be_text
+from engine.moments import before_now, zone_of
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # private: for annotations alone
 
-__all__ = ["Command", "Commands", "Group", "Panel", "examples_of"]
+__all__ = ["ZONE_HELP", "Command", "Commands", "Group", "Panel", "examples_of", "use_zone"]
+
+ZONE_HELP: Final = "Time zone (IANA name) of times without an offset, and in which times are shown; UTC unless given."
 
 
 class Panel(StrEnum):
@@ -34,8 +37,38 @@ class Panel(StrEnum):
 _EXAMPLES: Final = "[bold]Examples[/]"
 
 
+def use_zone(context: typer.Context, zone: str | None) -> None:
+    """Read and show times in a zone until the command ends."""
+    if zone is not None:
+        from engine.history.formatting import SHOWN_ZONE  # noqa: PLC0415 - `--help` does not need it
+
+        token = SHOWN_ZONE.set(zone_of(zone))
+        context.call_on_close(lambda: SHOWN_ZONE.reset(token))
+
+
+@cache
+def _zone_option() -> Any:  # noqa: ANN401 - of typer's own click
+    """Return the option `--tz` as typer makes it."""
+
+    def command(
+        _zone: Annotated[
+            str | None, typer.Option("--tz", metavar="ZONE", help=ZONE_HELP, expose_value=False, callback=use_zone)
+        ] = None,
+    ) -> None:
+        """Do nothing."""
+
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    return typer.main.get_command(app).params[0]
+
+
 class Command(TyperCommand):
     """A command of `lahar`."""
+
+    def get_params(self, ctx: Context) -> list[Any]:
+        """Return its parameters with that of all commands."""
+        *own, help_option = super().get_params(ctx)
+        return [*own, _zone_option(), help_option]
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the help text."""

@@ -29,16 +29,17 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import render_job, whole_table
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.times import format_time
 from engine.history.errors import UnopenedError
+from engine.history.event_filter import must_be_reasons
 from engine.history.exact_numbers import dumps
 from engine.history.fold import fold
-from engine.history.formatting import length
+from engine.history.formatting import length, stamp
 from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_of, events_of
 from engine.kubernetes.reading.identity import job_name
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
+from statemachines.names import must_be_known
 from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS
 
 __all__ = ["issue", "jobs"]
@@ -80,14 +81,16 @@ def list_jobs(
         cluster,
         namespace,
         node,
-        several(phase, JOB_PHASES),
+        several(phase),
         several(reason),
         None if since is None else moment(since),
         other,
     )
     settings = settings_of(context, log)
-    with opened(settings) as source, answered(settings, source, output.warn, lambda jobs: jobs.lines(wanted)) as lines:
-        _show_lines(output, lines if limit is None else lines[-limit:])
+    with opened(settings) as source:
+        must_be_reasons(source, wanted.reasons)
+        with answered(settings, source, output.warn, lambda jobs: jobs.lines(wanted)) as lines:
+            _show_lines(output, lines if limit is None else lines[-limit:])
 
 
 def _show_lines(output: Output, lines: list[JobLine]) -> None:
@@ -106,7 +109,7 @@ def _show_lines(output: Output, lines: list[JobLine]) -> None:
             line.queue,
             line.user or "-",
             str(line.attempts),
-            format_time(line.submitted)[:19],
+            stamp(line.submitted),
             "-" if line.started is None else length(line.started - line.submitted),
             _ran(line),
         )[first:]
@@ -194,8 +197,7 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Command an action on a job: abort, restart, resume, complete, terminate."""
-    if action not in USER_ACTIONS:
-        raise ValueError(f"{action!r} is no action; use one of {', '.join(sorted(USER_ACTIONS))}")
+    must_be_known("action", [action], USER_ACTIONS)
     data = CommandIssued(action, by, reason, task, index, partition)  # type: ignore[arg-type]  # one of USER_ACTIONS
     issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
 

@@ -15,6 +15,7 @@ from engine.cli.arguments import By, NoProcessOption, ReasonOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
+from engine.history.formatting import stamp
 from engine.history.letters import Letter, latest_letters, meant_letters, objection, redriven
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
@@ -82,14 +83,14 @@ def _cells(letter: Letter) -> list[str]:
     event, data = letter.event, letter.event.data
     origin = f"{data.topic}/{data.partition} @{data.offset}"
     size = "too large" if data.digest else str(len(base64.b64decode(data.content)))
-    return [event.id[:_SHOWN], format_time(event.recordedtime)[:19], origin, data.reason, size, str(letter.tries)]
+    return [event.id[:_SHOWN], stamp(event.recordedtime), origin, data.reason, size, str(letter.tries)]
 
 
 def _discarded(letter: Letter) -> str:
     if letter.discarded is None:
         return "-"
     data, who = letter.discarded.data, letter.discarded.data.by or letter.discarded.data.principal
-    parts = [f"by {who}" if who else "", format_time(letter.discarded.recordedtime)[:19], data.reason]
+    parts = [f"by {who}" if who else "", stamp(letter.discarded.recordedtime), data.reason]
     return " ".join(filter(None, parts))
 
 

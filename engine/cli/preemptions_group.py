@@ -16,7 +16,7 @@ from engine.cli.jobs import issue
 from engine.cli.render import whole_table
 from engine.cli.standings import NONE
 from engine.events.inputs import CommandIssued
-from engine.events.times import format_time
+from engine.history.formatting import moment, stamp
 from engine.history.preemptions import NoticeView, notice_named, told
 from engine.runtime.engine import opened
 
@@ -50,7 +50,7 @@ def list_notices(
             notice.id,
             notice.queue,
             _state(notice),
-            format_time(notice.deadline)[:19],
+            stamp(notice.deadline),
             names.get(notice.preemptor, notice.preemptor),
             ", ".join(f"{names.get(job, job)} ({state})" for job, state in notice.victims.items()),
         )
@@ -75,10 +75,10 @@ def show_notice(context: typer.Context, notice: NoticeArgument, log: LogOption =
     if output.as_json:
         output.record(found.document(names))
         return
-    facts = f"{_state(found)}, queue {found.queue}, deadline {format_time(found.deadline)[:19]}Z, place {found.reservation or NONE}"
+    facts = f"{_state(found)}, queue {found.queue}, deadline {moment(found.deadline)}, place {found.reservation or NONE}"
     output.console.print(Text.assemble((found.id, "bold"), f"  {facts}"), soft_wrap=True)
     output.console.print(f"because: {found.reason}", soft_wrap=True)
-    rows = [(format_time(event.time)[:19], told(event, names), event.causationid[:12]) for event in found.records]
+    rows = [(stamp(event.time), told(event, names), event.causationid[:12]) for event in found.records]
     output.console.print("", whole_table(output, ("AT", "WHAT", "CAUSED BY"), rows, {"WHAT"}), soft_wrap=True)
 
 

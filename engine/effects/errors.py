@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from math import isfinite
 
 from engine.events.times import SECOND
+from statemachines.errors import LaharError
 
 __all__ = [
     "CallbackError",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 
-class EffectError(ValueError):
+class EffectError(LaharError, ValueError):
     """Base of all errors of this package."""
 
 

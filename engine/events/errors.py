@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from pydantic_core import PydanticSerializationError
 
+from statemachines.errors import LaharError
+
 __all__ = ["EventError", "NotKeptError", "UndecodableError", "UnknownTypeError", "is_interrupt"]
 
 
-class EventError(ValueError):
+class EventError(LaharError, ValueError):
     """Base of all errors of this package."""
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "Micros",
     "StatedMicros",
     "format_time",
+    "from_micros",
     "parse_time",
     "to_micros",
 ]
@@ -63,12 +64,17 @@ def parse_time(text: str) -> int:
     return micros
 
 
+def from_micros(micros: int) -> datetime:
+    """Return a moment in UTC; outside the years 1 to 9999 (a timer of centuries) the nearest one within."""
+    return _EPOCH + timedelta(microseconds=min(max(micros, EARLIEST), LATEST))
+
+
 def format_time(micros: int) -> str:
     """Write a moment as RFC 3339 in UTC, always with six decimals: `2017-08-07T10:03:01.000000Z`.
 
     A moment outside the years 1 to 9999 (a timer of centuries) is written as the nearest one within.
     """
-    moment = _EPOCH + timedelta(microseconds=min(max(micros, EARLIEST), LATEST))
+    moment = from_micros(micros)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond:06d}Z" if moment.year >= 1000 else _pad_year(moment)
 
 

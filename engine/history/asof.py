@@ -11,8 +11,10 @@ from engine.events.inputs import OTHER, NodeDeleted, NodeObserved, ObjectApplied
 from engine.events.jobs import JobOpened
 from engine.events.times import format_time
 from engine.history.fold import Clock, begun, fold
+from engine.history.listing import in_order
 from engine.history.view import AttemptView, JobView
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from statemachines.vocabulary import LIVE_ATTEMPT_PHASES
 
 __all__ = ["By", "ClusterAsOf", "job_as_of"]
 
@@ -119,6 +121,7 @@ class ClusterAsOf:
             "jobs_by_phase": _by_phase(job for job in self._jobs.values() if job.kind != OTHER),
             "queues": self.queues(),
             "nodes": {self._shown(key): self._node(key, held[key]) for key in sorted(held)},
+            "jobs": [_line(job) for job in sorted(self._jobs.values(), key=in_order) if job.kind != OTHER],
         }
 
     def _node(self, key: _Key, attempts: list[AttemptView]) -> dict[str, Any]:
@@ -130,6 +133,21 @@ class ClusterAsOf:
             "allocated": _requests(attempts),
             "attempts": len(attempts),
         }
+
+
+def _line(job: JobView) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "cluster": job.cluster,
+        "namespace": job.namespace,
+        "name": job.name,
+        "kind": job.kind,
+        "phase": job.phase,
+        "reason": job.reason,
+        "since": format_time(job.since),
+        "queue": job.queue,
+        "live": sum(1 for _ in _attempts((job,), LIVE_ATTEMPT_PHASES)),
+    }
 
 
 def _attempts(jobs: Iterable[JobView], phases: Iterable[str]) -> Iterable[AttemptView]:

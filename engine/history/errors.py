@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from statemachines.errors import LaharError
+
 __all__ = [
     "AmbiguousError",
     "ExpiredTokenError",
@@ -31,14 +33,14 @@ __all__ = [
 ]
 
 
-class HistoryError(ValueError):
+class HistoryError(LaharError, ValueError):
     """Base of all errors of this package."""
 
 
 class NotFoundError(HistoryError):
     """Raised when the log holds no such job, event, replica, node, queue, tenant, pod group, notice, record or dead letter."""
 
-    def __init__(self, kind: str, given: str) -> None:
+    def __init__(self, kind: str, given: str, near: str | None = None) -> None:
         command = {
             "job": "lahar job list --all",
             "replica": "lahar job show JOB",
@@ -50,7 +52,8 @@ class NotFoundError(HistoryError):
             "notice": "lahar preemptions list --all",
             "record": "lahar billing export --all",
         }.get(kind, "lahar events")
-        super().__init__(f"no {kind} {given!r} in this log; `{command}` lists all {kind}s")
+        hint = "" if near is None else f"did you mean {near}? "
+        super().__init__(f"no {kind} {given!r} in this log; {hint}`{command}` lists all {kind}s")
         self.given = given
 
 

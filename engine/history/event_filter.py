@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
-from engine.events import Data
+from engine.events import Data, Topic
+from engine.events.topics import types_by_topic
 from engine.events.transitions import transition_of
-from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES
+from engine.history.reading import job_events
+from engine.log.port import Searchable
+from statemachines.names import must_be_known
+from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
 
-__all__ = ["PHASES", "Selection", "full_type"]
+__all__ = ["PHASES", "Selection", "full_type", "must_be_reasons", "must_be_types"]
 
 PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES)))
 """Phases of all levels."""
@@ -27,6 +33,9 @@ class Selection:
     phases: frozenset[str] = frozenset()
     """Phases entered, at any level."""
 
+    def __post_init__(self) -> None:
+        must_be_known("phase", self.phases, PHASES)
+
     def passes(self, data: Data) -> bool:
         """Return whether an event matches."""
         if self.phases:
@@ -36,6 +45,31 @@ class Selection:
         return self.node in {None, getattr(data, "node", None)} and (
             not self.reasons or getattr(data, "reason", None) in self.reasons
         )
+
+
+def must_be_types(given: Iterable[str], topic: Topic) -> None:
+    """Check that each pattern matches a type of a topic's events.
+
+    Raises:
+        UnknownNameError: one matches none.
+    """
+    known = [cls.TYPE for cls in types_by_topic()[topic]]
+    for pattern in given:
+        if not any(fnmatchcase(name, full_type(pattern)) for name in known):
+            short = pattern.removeprefix("lahar.")
+            must_be_known(f"type of event in {topic}", [short], {_VERSION.sub("", name.removeprefix("lahar.")) for name in known})
+
+
+def must_be_reasons(log: Searchable, given: Iterable[str]) -> None:
+    """Check reasons: each is one of Lahar's, or in the log as a controller's own.
+
+    Raises:
+        UnknownNameError: one is neither.
+    """
+    given = set(given)
+    if given - REASONS:
+        known = {reason for event in job_events(log) if (reason := getattr(event.data, "reason", None))}
+        must_be_known("reason", given, REASONS | known)
 
 
 def full_type(given: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Final
 
 from engine.history.errors import NotFoundError
 from engine.history.noticed import noticed_of
@@ -13,6 +15,8 @@ from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import SearchableLog
 
 __all__ = ["explain"]
+
+_ID: Final = re.compile("[0-9a-f]+")
 
 
 def explain(
@@ -35,10 +39,13 @@ def explain(
     slot = None if replica is None else read_replica(replica)
     try:
         job = meant(what)
-    except NotFoundError:
-        if "/" in what or slot is not None:
+    except NotFoundError as error:
+        if not _ID.fullmatch(what) or slot is not None:
             raise
-        event = find_event(log, what)
+        try:
+            event = find_event(log, what)
+        except NotFoundError:
+            raise error from None
         return why_event(history_of(log, event.subject), event)
     history = history_of(log, job)
     if known is not None:

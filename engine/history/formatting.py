@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from contextvars import ContextVar
+from datetime import UTC, tzinfo
+from typing import Final, Literal
 
-from engine.events.times import SECOND, format_time
+from engine.events.times import SECOND, format_time, from_micros
 
-__all__ = ["NAMED", "agree", "amount", "brief", "length", "listed", "moment", "plural", "sentence"]
+__all__ = ["NAMED", "SHOWN_ZONE", "agree", "amount", "brief", "length", "listed", "moment", "plural", "sentence", "stamp"]
 
 NAMED: Final = 4
 """Names listed before the rest is counted."""
@@ -21,10 +23,23 @@ _GIB: Final = 1 << 30
 _UNITS: Final = ((86_400 * SECOND, "d"), (3_600 * SECOND, "h"), (60 * SECOND, "min"))
 
 
+SHOWN_ZONE: Final[ContextVar[tzinfo]] = ContextVar("SHOWN_ZONE", default=UTC)
+"""Zone in which moments are shown to people, and read without an offset. JSON has UTC."""
+
+
 def moment(micros: int) -> str:
-    """Format a moment in UTC: `2017-08-07 10:03:01Z`, with a fraction if it has one."""
+    """Format a moment: `2017-08-07 10:03:01Z`, with a fraction if it has one; in another zone than UTC with its offset."""
+    zone = SHOWN_ZONE.get()
+    if zone is not UTC:
+        return from_micros(micros).astimezone(zone).isoformat(" ")
     date, _, rest = format_time(micros).partition("T")
     return f"{date} {rest.removesuffix('Z').removesuffix('.000000')}Z"
+
+
+def stamp(micros: int, digits: Literal["seconds", "milliseconds"] = "seconds") -> str:
+    """Format a moment for a column: `2017-08-07T10:03:01`; in another zone than UTC with its offset."""
+    shown = from_micros(micros).astimezone(SHOWN_ZONE.get()).isoformat(timespec=digits)
+    return shown.removesuffix("+00:00") if SHOWN_ZONE.get() is UTC else shown
 
 
 def length(micros: int) -> str:

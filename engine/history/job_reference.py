@@ -7,6 +7,7 @@ A name that is also a prefix of another job's id is ambiguous.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from engine.events import Data, Event
@@ -17,9 +18,12 @@ from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.facts import Jobs
 from engine.history.reading import job_events
 from engine.log.port import Searchable
+from statemachines.names import nearest
 
 __all__ = ["KnownNames", "NamedJob", "resolve", "resolve_among", "resolve_known"]
 
+_COMPARED: Final = 2_000
+"""Most names compared for a hint."""
 _TELLING: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, *CLAIMING)
 """Events that open, name or park jobs."""
 
@@ -78,6 +82,9 @@ class KnownNames(Protocol):
     def named(self, names: frozenset[str]) -> Iterable[NamedJob]:
         """Return all with one of some names (without namespace): jobs in the order of the log, then parked subjects."""
 
+    def beginning(self, prefix: str) -> Iterable[NamedJob]:
+        """Return the jobs whose names begin so."""
+
 
 class _Names(Jobs):
     """The names of all jobs, folded in memory."""
@@ -92,6 +99,11 @@ class _Names(Jobs):
         for line in self._waiting():
             if line.name in names:
                 yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
+
+    def beginning(self, prefix: str) -> Iterator[NamedJob]:
+        for job in self._jobs.values():
+            if job.name.startswith(prefix):
+                yield NamedJob(job.id, job.cluster, job.namespace, job.name, job.begun, is_job=True)
 
 
 def resolve_known(known: KnownNames, given: str) -> str:
@@ -120,7 +132,7 @@ def resolve_known(known: KnownNames, given: str) -> str:
         return _only(given, [job.id for job in found if job.id.startswith(prefix)])
     found = [job for job in found if job.is_job] or found
     if not found:
-        raise NotFoundError("job", given)
+        raise NotFoundError("job", given, _nearest(known, name))
     if len({job.cluster for job in found}) > 1:
         raise AmbiguousError(given, sorted({f"{job.cluster}/{name}" for job in found}), missing="the cluster")
     full = {f"{job.namespace}/{job.name}" for job in found}
@@ -128,6 +140,16 @@ def resolve_known(known: KnownNames, given: str) -> str:
         raise AmbiguousError(given, sorted(full), missing="the namespace")
     # Of jobs opened at the same time the later one in the log wins.
     return max(reversed(found), key=lambda job: job.since).id
+
+
+def _nearest(known: KnownNames, given: str) -> str | None:
+    """Return the job whose name resembles a text most, if there is one."""
+    jobs = {f"{job.namespace}/{job.name}" for job in islice(known.beginning(given.rpartition("/")[2][:1]), _COMPARED)}
+    if "/" in given:
+        return nearest(given, jobs)
+    by_name = {job.rpartition("/")[2]: job for job in sorted(jobs)}
+    near = nearest(given, by_name)
+    return None if near is None else by_name[near]
 
 
 def _only(given: str, found: Sequence[str]) -> str:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.events.inputs import OTHER
-from engine.events.job_state import STATED
+from engine.events.job_state import STATED, JobState
 from engine.events.outcomes import Accounted
 from engine.history.claimed_names import CLAIMING
 from engine.history.facts import JobLine, Jobs
+from statemachines.names import must_be_known
+from statemachines.vocabulary import JOB_PHASES
 
 __all__ = ["LISTED", "Filter", "JobLine", "Listing", "in_order"]
 
@@ -36,6 +38,14 @@ class Filter:
     other: bool = False
     """Include jobs of kind `Other`: pods of services and pods without owner."""
 
+    def __post_init__(self) -> None:
+        """Check the names of closed vocabularies.
+
+        Raises:
+            UnknownNameError: there is no such phase.
+        """
+        must_be_known("phase of a job", self.phases, JOB_PHASES)
+
     def passes(self, job: JobLine) -> bool:
         """Return whether a job matches."""
         return (
@@ -52,7 +62,7 @@ class Filter:
         )
 
 
-def in_order(job: JobLine) -> tuple[int, str, int, str, str]:
+def in_order(job: JobState) -> tuple[int, str, int, str, str]:
     """Return the sort key of the list: the time of submission.
 
     Ties sort by name, shorter names first (`train-9` before `train-10`), so the order does not depend on partitions.

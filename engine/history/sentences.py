@@ -106,9 +106,10 @@ def _by(name: str, otherwise: str = "somebody") -> str:
 def _opened(data: JobOpened, at: str) -> str:
     size = sum(task.replicas for task in data.spec.tasks)
     shape = f" with {plural(size, 'replica')}" if size else ""
-    who = f" by {data.user}" if data.user else ""
-    verb = "submitted" if data.managed or data.kind == "Trace" else "first seen"
-    return f"the job {data.namespace}/{data.name}{shape} was {verb}{who} to queue {data.spec.queue} {at}"
+    submitted = data.managed or data.kind == "Trace"
+    who = f" {'by' if submitted else 'of'} {data.user}" if data.user else ""
+    said = f"was submitted{who} to" if submitted else f"{who.lstrip()} was first seen in".lstrip()
+    return f"the job {data.namespace}/{data.name}{shape} {said} queue {data.spec.queue} {at}"
 
 
 def _revised(data: JobRevised, at: str) -> str:

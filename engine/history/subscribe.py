@@ -10,15 +10,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Final, Literal, cast
+from typing import Final, Literal, cast, get_args
 
 from engine.events import Event, Message, Topic, decode
 from engine.events.job_state import LabelledJob
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
-from engine.history.errors import ForeignTokenError
-from engine.history.event_filter import Selection, full_type
+from engine.history.errors import ForeignTokenError, HistoryError
+from engine.history.event_filter import Selection, full_type, must_be_types
 from engine.history.token import Place, check, digest_of, read_token, write_token
 from engine.log.port import Log, Partition, Record
+from statemachines.names import must_be_known
 from statemachines.vocabulary import Level
 
 __all__ = ["CaughtUp", "Followed", "Start", "Subscription", "Wanted", "level_of"]
@@ -93,13 +94,18 @@ class Subscription:
             MalformedTokenError: not a token of this release.
             ForeignTokenError: the token is from another log, topic or epoch.
             ExpiredTokenError: events after the token are no longer retained.
-            ValueError: the topic has no such filter.
+            UnknownNameError: there is no such type of event, level or topic.
+            HistoryError: the topic has no such filter.
         """
+        must_be_known("topic", [topic], get_args(Followed))
         self._log = log
         self._topic: Topic = topic
         self._wanted = wanted or Wanted()
         if topic == "budgets" and replace(self._wanted, tenant=None, types=()) != Wanted():
-            raise ValueError("events of budgets are selected by tenant and type only")
+            raise HistoryError("events of budgets are selected by tenant and type only")
+        must_be_types(self._wanted.types, topic)
+        if self._wanted.level is not None:
+            must_be_known("level", [self._wanted.level], get_args(Level))
         self._types = [full_type(given) for given in self._wanted.types]
         self._partitions = [Partition(topic, number) for number in range(log.partitions(topic))]
         self._ends = {partition.number: log.end(partition) for partition in self._partitions}

@@ -17,7 +17,7 @@ from engine.events.ids import digest
 from engine.history.errors import ExpiredTokenError, ForeignTokenError, MalformedTokenError
 from engine.log.port import Log, Partition
 
-__all__ = ["Place", "check", "digest_of", "read_token", "write_token"]
+__all__ = ["Place", "check", "digest_of", "is_token", "read_token", "write_token"]
 
 _VERSION: Final = 1
 _EPOCH: Final = 1
@@ -44,6 +44,11 @@ def write_token(topic: Topic, places: Mapping[int, Place]) -> str:
     """Return a token for positions in a topic's partitions."""
     content = {"v": _VERSION, "e": _EPOCH, "t": topic, "p": {str(number): places[number] for number in sorted(places)}}
     return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def is_token(text: str) -> bool:
+    """Return whether a text begins as every token does: with the base64 of a JSON object."""
+    return text.startswith("eyJ")
 
 
 def read_token(token: str) -> tuple[Topic, dict[int, Place]]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.events.attempts import AttemptEnded, AttemptEvent
 from engine.history.advice import advice
+from engine.history.errors import HistoryError
 from engine.history.fold import fold
 from engine.history.formatting import plural, sentence
 from engine.history.reading import JobHistory
@@ -29,7 +30,7 @@ def read_replica(text: str) -> tuple[str, int]:
     """
     found = _REPLICA.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no replica: write TASK[INDEX], as in 'worker[2]'")
+        raise HistoryError(f"{text!r} is no replica: write TASK[INDEX], as in 'worker[2]'")
     return found["task"], int(found["index"])
 
 

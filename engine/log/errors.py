@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from statemachines.errors import LaharError
+
 __all__ = [
     "FencedError",
     "LayoutError",
@@ -26,7 +28,7 @@ __all__ = [
 ]
 
 
-class LogError(Exception):
+class LogError(LaharError):
     """Base of all errors of this package; the text says what happened and what to do."""
 
 

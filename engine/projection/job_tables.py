@@ -272,6 +272,12 @@ class JobTables:
             if line.name in names:
                 yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
 
+    def beginning(self, prefix: str) -> Iterator[NamedJob]:
+        """Yield the jobs whose names begin so, by name."""
+        query = "SELECT id, cluster, namespace, name, begun FROM jobs WHERE name >= ? AND substr(name, 1, ?) = ? ORDER BY name"
+        for job, cluster, namespace, name, begun in self._connection.execute(query, (prefix, len(prefix), prefix)):
+            yield NamedJob(job, cluster, namespace, name, begun, is_job=True)
+
     def names(self, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
         """Return namespace, name and tenant of jobs, by id; those that are not opened are left out."""
         found: dict[str, tuple[str, str, str]] = {}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from statemachines.errors import LaharError
+
 __all__ = ["ConfigurationError", "PluginError", "UnknownActionError", "UnknownArgumentError", "UnknownPluginError"]
 
 _LONGEST: Final = 500
 """Characters of what a plugin says when it fails."""
 
 
-class ConfigurationError(ValueError):
+class ConfigurationError(LaharError, ValueError):
     """Raised when actions, tiers or arguments cannot be used as they are given."""
 
 

@@ -7,10 +7,12 @@ SimulationError
 
 from __future__ import annotations
 
+from statemachines.errors import LaharError
+
 __all__ = ["RowError", "SimulationError", "TraceError"]
 
 
-class SimulationError(ValueError):
+class SimulationError(LaharError, ValueError):
     """Base of all errors of this package."""
 
 

@@ -80,7 +80,7 @@ class TestAsOf:
         assert past("as-of", at(40), "--json").record["jobs_by_phase"] == {"Running": 2}
         assert past("as-of", at(70), "--json").record["jobs_by_phase"] == {"Completed": 1, "Running": 1}
         assert past("as-of", at(70), "--queue", "default", "--json").record["allocated"]["gpu"] == 4
-        assert "allocated.gpu" in past("as-of", at(70), "--queue", "default").out
+        assert "1 Completed, 1 Running    4" in past("as-of", at(70), "--queue", "default").out
 
     def test_what_was_known_differs_from_what_was_so(self, lahar, files):
         lahar("apply", files["queue"], files["job"], "--at", "2026-03-01T12:00:00Z")
@@ -118,7 +118,7 @@ class TestAsOf:
     def test_what_is_not_there(self, past):
         assert "it was opened later" in past("as-of", at(0), FAILED, code=3).err
         assert "shows those of that moment" in past("as-of", at(0), "--queue", "nobody", code=3).err
-        assert "is no time: write" in past("as-of", "yesterday", code=2).err
+        assert "is no time: write" in past("as-of", "someday", code=2).err
         assert "not both" in past("as-of", at(0), FAILED, "--queue", "default", code=2).err
 
     def test_what_cannot_be_read_in_the_cluster_topic_is_passed_over(self, lahar):
@@ -162,7 +162,7 @@ class TestWhy:
         assert past("why", event["id"][:12]).out == whole
 
     def test_nothing_known(self, past):
-        assert "`lahar events` lists" in past("why", "zzz", code=3).err
+        assert "no job 'zzz' in this log" in past("why", "zzz", code=3).err
 
 
 class TestTimeline:
@@ -186,8 +186,7 @@ class TestEvents:
 
     def test_for_a_person(self, past):
         done = past("events")
-        opened = past("job", "list", "--json").records[0]["id"]
-        assert done.out.startswith(f"{opened[:8]}      1  1970-01-01T00:00:00.000  job.opened.v1 ")
+        assert done.out.startswith("default/philly-1              1  1970-01-01T00:00:00.000  job.opened.v1 ")
         assert done.err.startswith("caught up; --from ")
 
     def test_from_now_and_from_a_time(self, past):
@@ -256,11 +255,11 @@ class TestEvents:
         assert "not both" in past("events", "--since", recorded, "--from", "now", code=2).err
         assert past("history", FAILED, "--since", "1h", "--json").records == []
         assert past("history", FAILED, "--node", "nowhere", "--json").records == []
-        assert "'failed' is not one of Pending" in past("history", FAILED, "--phase", "failed", code=2).err
+        assert "did you mean Failed?" in past("history", FAILED, "--phase", "failed", code=2).err
 
     @pytest.mark.parametrize(
         "arguments",
-        [["--queue", "q"], ["--tenant", "q"], ["--label", "a=b"], ["--type", "nothing.*"], ["--namespace", "q"], ["--node", "q"]],
+        [["--queue", "q"], ["--tenant", "q"], ["--label", "a=b"], ["--namespace", "q"], ["--node", "q"]],
     )
     def test_filters_that_nothing_passes(self, past, arguments):
         assert len(past("events", *arguments, "--json").records) == 1

@@ -3,8 +3,12 @@
 ExportError   an export cannot be written
 """
 
+from __future__ import annotations
+
+from statemachines.errors import LaharError
+
 __all__ = ["ExportError"]
 
 
-class ExportError(ValueError):
+class ExportError(LaharError, ValueError):
     """Raised when an export cannot be written: the format is not known, needs what the bill lacks, or is not installed."""

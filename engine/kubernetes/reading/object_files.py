@@ -11,12 +11,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from statemachines.errors import LaharError
+
 __all__ = ["DamagedFileError", "open_objects", "standard_input", "unpacked"]
 
 _GZIP: Final = b"\x1f\x8b"
 
 
-class DamagedFileError(ValueError):
+class DamagedFileError(LaharError, ValueError):
     """Raised when the compressed content of a file ends early or is no gzip."""
 
     def __init__(self, path: Path, error: Exception) -> None:

@@ -1,0 +1,24 @@
+"""Errors of requests: what a caller asked for cannot be done as asked.
+
+LaharError
+└── RequestError            an argument cannot be used
+    └── AlreadyExistsError      a live job has the name of a submission
+"""
+
+from __future__ import annotations
+
+from statemachines.errors import LaharError
+
+__all__ = ["AlreadyExistsError", "RequestError"]
+
+
+class RequestError(LaharError, ValueError):
+    """Raised when an argument cannot be used: it has the wrong type, names nothing that exists, or breaks a rule."""
+
+
+class AlreadyExistsError(RequestError):
+    """Raised when a job is submitted without an id under the name of a live one; nothing was appended."""
+
+    def __init__(self, place: str, name: str, job: str, phase: str, remedy: str) -> None:
+        super().__init__(f"{place + ': ' if place else ''}AlreadyExists: job {name} is live ({phase}, id {job}); {remedy}")
+        self.job = job

@@ -1,0 +1,120 @@
+"""Filters with misspelt names, times in a zone, and names of jobs, as users of kubectl, git and journalctl expect."""
+
+import json
+
+import pytest
+
+POD = {
+    "kind": "Pod",
+    "metadata": {
+        "name": "etl-0",
+        "namespace": "ml",
+        "uid": "p1",
+        "creationTimestamp": "2026-05-01T12:05:00Z",
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "etl-nightly", "uid": "j1", "controller": True}],
+    },
+    "spec": {"nodeName": "n1", "containers": [{"name": "m"}]},
+    "status": {
+        "phase": "Failed",
+        "containerStatuses": [
+            {
+                "name": "m",
+                "state": {
+                    "terminated": {
+                        "exitCode": 137,
+                        "reason": "OOMKilled",
+                        "startedAt": "2026-05-01T12:05:10Z",
+                        "finishedAt": "2026-05-01T12:06:00Z",
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def seen(lahar):
+    lahar("ingest", "--recorded", given=json.dumps(POD))
+    return lahar
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["events", "--type", "atempt.ended"], "did you mean attempt.ended?"),
+        (["events", "--type", "lahar.job.phase_change.v1"], "did you mean job.phase_changed?"),
+        (["events", "--reason", "OOMKilled"], "did you mean OomKilled?"),
+        (["events", "--phase", "failed"], "did you mean Failed?"),
+        (["events", "--topic", "budgets", "--type", "attempt.ended"], "write one of"),
+        (["history", "etl-nightly", "--reason", "OomKiled"], "did you mean OomKilled?"),
+        (["history", "etl-nightly", "--phase", "Losst"], "did you mean Lost?"),
+        (["job", "list", "--reason", "Nonsense"], "write one of"),
+        (["job", "list", "--phase", "Complete"], "did you mean Completed?"),
+        (["job", "command", "etl-nightly", "AbrtJob"], "did you mean AbortJob?"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_the_nearest_one(seen, arguments, hint):
+    assert hint in seen(*arguments, code=2).err
+
+
+@pytest.mark.parametrize("option", ["--queue", "--namespace", "--tenant", "--user", "--node"])
+def test_a_name_that_users_choose_is_an_empty_answer(seen, option):
+    assert seen("job", "list", option, "nobody", "--json").records == []
+
+
+def test_a_reason_of_a_controller_is_known_once_it_is_in_the_log(seen):
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "etl-weekly", "namespace": "ml", "uid": "j2", "resourceVersion": "9"},
+        "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "OurOwnReason"}]},
+    }
+    seen("job", "list", "--reason", "OurOwnReason", code=2)
+    seen("ingest", given=json.dumps(job))
+    assert len(seen("job", "list", "--reason", "OurOwnReason", "--json").records) == 1
+
+
+def test_a_job_that_does_not_exist_is_named_with_the_nearest(seen):
+    for command in (["why", "etl"], ["why", "ml/etl-nightl"], ["history", "etl-nigthly"], ["job", "show", "etl-nightyl"]):
+        done = seen(*command, code=3)
+        assert done.err.startswith(f"lahar: no job {command[-1]!r} in this log")
+    assert "did you mean ml/etl-nightly?" in seen("why", "etl-nightl", code=3).err
+
+
+def test_each_line_of_events_begins_with_its_job(seen):
+    lines = seen("events").out.splitlines()
+    assert {line.split()[0] for line in lines} == {"ml/etl-nightly"}
+    late = seen("events", "--from", "2026-05-01 12:05:30", "--type", "attempt.*").out
+    assert late.startswith("ml/etl-nightly ")
+
+
+def test_a_job_from_outside_was_first_seen_in_its_queue(seen):
+    assert "was first seen in queue default at" in seen("history", "etl-nightly").out
+
+
+def test_times_are_read_and_shown_in_a_zone(seen):
+    assert "2026-05-01T14:05:10.000+02:00" in seen("history", "etl-nightly", "--tz", "Europe/Berlin").out
+    assert "2026-05-01 14:06:00+02:00" in seen("--tz", "Europe/Berlin", "why", "etl-nightly").out
+    assert "2026-05-01T14:05:00+02:00" in seen("job", "list", LAHAR_TZ="Europe/Berlin").out
+    assert "2026-05-01T12:05:00" in seen("job", "list").out
+    assert seen("as-of", "2026-05-01 14:05:30", "--tz", "Europe/Berlin", "--json").record["as_of"] == "2026-05-01T12:05:30.000000Z"
+    assert "did you mean Europe/Berlin" in seen("job", "list", "--tz", "Europe/Berln", code=2).err
+
+
+def test_events_between_two_times(seen):
+    every = seen("history", "etl-nightly", "--json").records
+    some = seen("history", "etl-nightly", "--since", "2026-05-01 12:05:05", "--until", "2026-05-01 12:05:30", "--json").records
+    assert 0 < len(some) < len(every)
+    assert {event["time"] for event in some} == {"2026-05-01T12:05:10.000000Z"}
+    assert seen("events", "--until", "2026-05-01 12:00", "--json").records == []
+    assert len(seen("events", "--until", "2026-05-02", "--json").records) == len(seen("events", "--json").records) - 1
+    assert "not both" in seen("events", "--until", "now", "--follow", code=2).err
+
+
+def test_the_cluster_at_a_moment_is_a_table_of_its_jobs(seen):
+    shown = seen("as-of", "2026-05-01 12:05:30").out
+    assert "as of 2026-05-01 12:05:30Z: 1 Pending" in shown
+    assert shown.splitlines()[3].split()[:2] == ["ml/etl-nightly", "Pending"]
+    (job,) = seen("as-of", "2026-05-01 12:05:30", "--json").record["jobs"]
+    assert (job["name"], job["phase"], job["live"]) == ("etl-nightly", "Pending", 1)
