@@ -39,7 +39,14 @@ jobs and event types.
 - What a command only appends, others process later. Its code 0 says that it was appended; jobs that were rejected and commands that
   were refused are shown by `lahar events --type 'lahar.job.rejected*' --type 'lahar.command.refused*'`.
 - JOB is a job's id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`.
-- TIME is RFC 3339, UTC unless it says otherwise: `2026-03-01`, `2026-03-01T12:00:00.5Z`, `2026-03-01T12:00:00+02:00`.
+- TIME is `now`, `today`, `yesterday 14:05`, `14:05`, `2026-03-01`, `2026-03-01 14:05`, RFC 3339 (`2026-03-01T12:00:00.5+02:00`),
+  `-2h`, `1d12h`, `2 hours ago`, `+30m`, `@1777640700`, or a time and its zone, `2026-03-01 14:05 Europe/Berlin`. A date alone is
+  its first moment; a day in a length has 24 hours. A clock time that a change to summer time skips, or that occurs twice,
+  is refused.
+- `--tz ZONE` (an IANA name), or `LAHAR_TZ`, is the zone of times without an offset, and in which people are shown times; UTC unless
+  given. It may stand before or after the command's name. JSON is always UTC.
+- A misspelt phase, reason, action or type of events ends with code 2 and the nearest name. Queues, tenants and other names that
+  users choose select nothing if there are none.
 
 ## Exit codes
 
