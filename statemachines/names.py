@@ -12,6 +12,7 @@ __all__ = ["must_be_known", "must_not_be_misspelt", "nearest"]
 
 _LISTED: Final = 12
 """Names listed in an error where none is near."""
+_LIKELY: Final = 0.75
 _MISSPELT: Final = 0.85
 _LONGEST: Final = 100
 """Characters compared."""
@@ -53,7 +54,7 @@ def must_be_known(what: str, given: Iterable[str], known: Collection[str]) -> No
         UnknownNameError: one is not in it.
     """
     for name in sorted(set(given) - set(known)):
-        near = nearest(name, known)
+        near = nearest(name, known, _LIKELY)
         if near is not None:
             raise UnknownNameError(what, name, f"did you mean {near}?")
         shown = sorted(known)

@@ -44,7 +44,7 @@ class Filter:
         Raises:
             UnknownNameError: there is no such phase.
         """
-        must_be_known("phase of a job", self.phases, JOB_PHASES)
+        must_be_known("job phase", self.phases, JOB_PHASES)
 
     def passes(self, job: JobLine) -> bool:
         """Return whether a job matches."""

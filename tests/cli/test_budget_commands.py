@@ -48,7 +48,7 @@ def test_what_is_spent_is_what_the_invoice_says(spent):
     assert [(crossed["threshold"], crossed["budget"]) for crossed in found["crossed"]] == [(50, "10"), (70, "10")]
     shown = spent("billing", "budgets").out.splitlines()
     assert shown[1].split()[:8] == ["2023-05", "default", "10", "EUR", "7.37", "EUR", "73.6", "%"]
-    assert "50 % 2023-05-25T" in shown[1]
+    assert "50 % 2023-05-25 09:00:00Z" in shown[1]
     assert spent("billing", "budgets", "--tenant", "other", "--json").records == []
     assert spent("billing", "budgets", "--period", "2023-06", "--json").records == []
 

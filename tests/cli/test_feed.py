@@ -167,7 +167,7 @@ class TestIngest:
         assert listed("--node", "n1") == ["a", "b", "c"]
         assert listed("--node", "n2") == listed("--since", "1h") == []
         assert listed("--since", "2026-01-01") == ["a", "b", "c"]
-        assert "'Lost' is not one of" in lahar("job", "list", "--phase", "Lost", code=2).err
+        assert "no job phase 'Lost'; write one of Aborted" in lahar("job", "list", "--phase", "Lost", code=2).err
 
     def test_two_lists_are_two_moments(self, lahar):
         lists = [{"kind": "PodList", "items": [pod("a", 1, "Running")]}, {"kind": "PodList", "items": [pod("a", 2, "Succeeded")]}]
