@@ -275,7 +275,7 @@ class JobTables:
     def beginning(self, prefix: str) -> Iterator[NamedJob]:
         """Yield the jobs whose names begin so, by name."""
         query = "SELECT id, cluster, namespace, name, begun FROM jobs WHERE name >= ? AND substr(name, 1, ?) = ? ORDER BY name"
-        for job, cluster, namespace, name, begun in self._connection.execute(query, (prefix, len(prefix), prefix)):
+        for job, cluster, namespace, name, begun in self._connection.execute(query, (_bound(prefix), len(prefix), _bound(prefix))):
             yield NamedJob(job, cluster, namespace, name, begun, is_job=True)
 
     def names(self, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
