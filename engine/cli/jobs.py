@@ -123,7 +123,7 @@ def _show_lines(output: Output, lines: list[JobLine]) -> None:
 def _ran(line: JobLine) -> str:
     if line.ran_so_far is not None:
         return f"{length(line.ran_so_far)} so far"
-    return "-" if line.started is None or line.ended is None else length(line.ended - line.started)
+    return "-" if line.ran is None else length(line.ran)
 
 
 @jobs.command("show")

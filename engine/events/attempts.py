@@ -144,6 +144,8 @@ class AttemptChanged(AttemptEvent):
     """Announced disruption (DisruptionTarget), which may be withdrawn."""
     started: Micros | None = None
     """When it began to run, if that was observed only after the request of its deletion."""
+    owner: str | None = None
+    """Controller of the pod since it changed, `KIND/NAME`; empty: it has none any more. The attempt stays with its job."""
 
 
 @event("lahar.attempt.late_fact.v1", topic="job-events")

@@ -24,6 +24,7 @@ from engine.events.decimals import total
 from engine.events.inputs import OTHER, NodeDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
+from engine.history.billed_pods import BilledPods
 from engine.history.billing_faults import charges_in, faults_of, stretch
 from engine.history.letters import dead_lettered
 from engine.history.phrases import attempt_of
@@ -77,17 +78,21 @@ class Unfinished(NamedTuple):
 def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
     """Recompute the bill from job events and cluster facts, and yield each difference from the recorded bill.
 
+    Also yields each attempt that bills a pod which another one has billed: its job may be in another shard.
     Recomputes every recorded charge and every attempt's runs, closed months included, by what each shard had taken. The bill of a
     job that has left the state is final: it is compared as of that moment. Open attempts are checked up to their last usage record.
 
     Raises:
         LogError: the log cannot be read to its end.
     """
+    pods = BilledPods()
     for number in range(shard_count(log, _STAGE)):
-        yield from _check_shard(log, number)
+        yield from _check_shard(log, number, pods)
+    for (job, place), uid, (first, at) in pods.twice(_events(log, "billing")):
+        yield Finding(job, place, f"bills pod {uid}, which {first} {at} has billed")
 
 
-def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinished]:
+def _check_shard(log: SearchableLog, number: int, pods: BilledPods) -> Iterator[Finding | Unfinished]:
     shard = ShardId(STAGE, number)
     state, found, lost = _STAGE.initial(), list[Finding](), dict[str, Finding]()
     cause = ""
@@ -104,6 +109,7 @@ def _check_shard(log: SearchableLog, number: int) -> Iterator[Finding | Unfinish
         taken.up_to(record.basis)
         found += _check_event(state, event, cause)
         lost |= _originals(event)
+        pods.add(event)
         found += _applied(state, event, _STAGE.evolve)
         state.touched.clear()
         yield from found

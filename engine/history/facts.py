@@ -39,6 +39,8 @@ class JobLine(JobState):
     ends: Ends = field(default_factory=dict)
     now: int = 0
     """Running attempts count up to this time: the latest recorded time folded."""
+    last_end: int | None = None
+    """Of its attempts."""
     parked: bool = False
     opened: bool = True
     """False if its first input is parked; the line then shows what that input claims."""
@@ -56,8 +58,17 @@ class JobLine(JobState):
 
     @property
     def ran_so_far(self) -> int | None:
-        """How long it has been running (microseconds); `None` if it has not begun or has finished."""
-        return None if self.started is None or self.ended is not None else max(self.now - self.started, 0)
+        """How long it has been running (microseconds); `None` if it has not begun, or has finished and no pod has outlived it."""
+        if self.started is None or (self.ended is not None and not any(one.phase == "Running" for one in self.open.values())):
+            return None
+        return max(self.now - self.started, 0)
+
+    @property
+    def ran(self) -> int | None:
+        """How long it ran (microseconds): to its end, or that of a pod that outlived it; `None` if it never ran or still runs."""
+        if self.started is None or self.ended is None or self.ran_so_far is not None:
+            return None
+        return max(self.ended - self.started, (self.last_end or self.started) - self.started, 0)
 
     @property
     def use_so_far(self) -> Use:
@@ -99,8 +110,6 @@ class JobFacts(JobLine):
     first_running: int | None = None
     """As `started`, but an end that reports when its attempt began counts only if no other event did, and never after itself."""
     without_end: bool = False
-    last_end: int | None = None
-    """Of its attempts."""
     use: Use = field(default_factory=Use)
     """Of its closed attempts."""
     devices: list[tuple[int, int]] = field(default_factory=list)

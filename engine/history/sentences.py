@@ -168,6 +168,8 @@ def _changed(data: AttemptChanged, at: str) -> str:
         news.append(f"a disruption was announced ({data.disruption})" if data.disruption else "the disruption was withdrawn")
     if data.started is not None:
         news.append(f"it had begun to run at {moment(data.started)}")
+    if data.owner is not None:
+        news.append(f"its pod now belongs to {data.owner}" if data.owner else "its pod has no owner any more")
     if not news and data.message:
         news.append("it has a new message")
     return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}{quoted(data.message)}"

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
 from pydantic import TypeAdapter
 
 from engine.lifecycle.job import Job, Page
@@ -29,6 +31,7 @@ __all__ = [
     "forgotten_chunk",
     "head_of",
     "page_named",
+    "pods_of",
     "record_name",
     "rest_of",
 ]
@@ -51,6 +54,16 @@ class Head(NamedTuple):
     rested: int = 0
 
 
+class _Pod(Struct):
+    uid: str | None = None
+
+
+class _Pods(Struct):
+    namespace: str = ""
+    attempts: list[_Pod] = []
+
+
+_PODS: Final = Decoder(_Pods)
 _HEAD: Final = TypeAdapter(Head)
 _HEAD_OF: Final = attrgetter(*Head._fields)
 _IN_HEAD: Final = set(Head._fields)
@@ -102,6 +115,20 @@ def rest_of(record: bytes) -> tuple[int | None, bool]:
 def head_of(record: bytes) -> Head:
     """Return the head of a record, without decoding the rest."""
     return _HEAD.validate_json(record[record.index(b" ") : record.index(b"\n")])
+
+
+def pods_of(record: bytes, pages: Mapping[Page, bytes]) -> tuple[tuple[str, str], list[str]]:
+    """Return the cluster and namespace of a job and the uids of its pods, without decoding the rest of its record and pages.
+
+    An unreadable record has none: its job is still kept and forgotten in time.
+    """
+    try:
+        job = _PODS.decode(record[record.index(b"\n") + 1 :])
+        parts = [job, *(_PODS.decode(pages[page]) for page in pages if page.table == "attempts")]
+    except (MsgspecError, UnicodeDecodeError):
+        return ("", ""), []
+    uids = [pod.uid for part in parts for pod in part.attempts if pod.uid is not None]
+    return (head_of(record).cluster, job.namespace), uids
 
 
 def forgotten_chunk(number: int) -> str:

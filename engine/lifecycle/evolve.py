@@ -21,6 +21,7 @@ from engine.lifecycle.idle_jobs import note_finished, note_stranger
 from engine.lifecycle.indexes import index_job, match
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
+from engine.lifecycle.pod_jobs import forget_pods
 from engine.lifecycle.state import ShardState
 from statemachines.raising import matching, subject_of
 
@@ -116,6 +117,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
 
 
 def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
+    _forget_pods(state, event.subject)
     subject, job = event.subject, state.jobs.pop(event.subject, None)
     for page in _take_record(state, subject) if job is None else later_pages(job):
         state.touched[record_name(subject, page)] = None
@@ -129,6 +131,15 @@ def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
     if chunk is not None:  # else a snapshot holds it beside the job's own record, which was written earlier
         state.touched[codec.forgotten_chunk(chunk)] = None
     state.touched[record_name(subject)] = None
+
+
+def _forget_pods(state: ShardState, subject: str) -> None:
+    job, record = state.jobs.get(subject), state.closed.get(subject)
+    if job is not None:
+        forget_pods(state, (job.cluster, job.namespace), subject, job.by_uid)
+    elif record is not None:
+        where, uids = codec.pods_of(record, state.closed_pages.get(subject, {}))
+        forget_pods(state, where, subject, uids)
 
 
 def _note_stranger(state: ShardState, job: Job) -> None:

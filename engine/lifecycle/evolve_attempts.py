@@ -30,6 +30,7 @@ from engine.lifecycle.indexes import (
 )
 from engine.lifecycle.job import Attempt, Job, Task
 from engine.lifecycle.job_pages import append, change, change_tasks
+from engine.lifecycle.pod_jobs import note_pod
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
@@ -45,7 +46,7 @@ _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "
 """Phases in which an attempt that ends is not replaced."""
 
 
-def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
+def _attempt_started(state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
     task = job.tasks.get(data.task)
     if task is None:
         spec = TaskSpec(intern(data.task), requests=data.requests)  # one string for all tasks of this name
@@ -77,7 +78,7 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
     task.note(attempt)
     job.live += 1
     if data.uid is not None:
-        job.by_uid[data.uid] = attempt
+        note_pod(state, job, attempt, data.uid)
         if data.version is None:
             mark_seen(job, event)
     enter(job, task, attempt)
@@ -160,11 +161,11 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
         change_tasks(job, (data.task,))
 
 
-def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: Event[Any]) -> None:
+def _attempt_changed(state: ShardState, job: Job, data: AttemptChanged, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     if data.uid is not None:
         attempt.uid = data.uid
-        job.by_uid[data.uid] = attempt
+        note_pod(state, job, attempt, data.uid)
         _show_object(job, attempt, "exists")
     if data.reason_changed:
         attempt.reason = data.reason
@@ -181,10 +182,12 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
         attempt.disruption = data.disruption or None
     if data.started is not None:
         attempt.running = data.started
+    if data.owner is not None:
+        attempt.owner = data.owner
     _observed(job, attempt, data, event)
 
 
-def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
+def _attempt_late_fact(state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
     attempt.terminating = attempt.terminating or data.terminating is not None
@@ -192,7 +195,7 @@ def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, even
     if data.uid is not None:  # it was given up before its first observation: its object exists after all
         leave(job, task, attempt)
         attempt.uid, attempt.object = data.uid, "exists"
-        job.by_uid[data.uid] = attempt
+        note_pod(state, job, attempt, data.uid)
         enter(job, task, attempt)
         _follow_slot(job, task, attempt)
     if data.version is not None:

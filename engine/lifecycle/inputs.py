@@ -6,6 +6,7 @@ They are tested in a fixed order: duplicate, parked, waiting, rejected, refused,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal
@@ -42,6 +43,7 @@ from engine.lifecycle.decisions import decided
 from engine.lifecycle.indexes import held_size
 from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.pod_inputs import pod_of_job, settle_list
+from engine.lifecycle.pod_jobs import names_another
 from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
@@ -173,6 +175,9 @@ def _welcome(turn: Turn, job: Job) -> Events:
 
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+    if isinstance(event.data, PodObserved) and event.data.listed and names_another(turn.state, job, event.data):
+        # The pods that follow in its List are not those of the job that has it.
+        event = replace(event, data=replace(event.data, listed=None))
     outcome = yield from _known_or_first(turn, job, event)
     if job.opened and not job.managed and _ends_a_moment(job, event.data):
         part = turn.about(job)  # the pod may have been taken before

@@ -103,6 +103,8 @@ class Attempt:
     """It was first observed when its replica had a newer pod already."""
     terminating: bool = False
     """It was observed when its deletion began."""
+    owner: str | None = None
+    """Controller of its pod since it changed (`AttemptChanged.owner`); `None`: it has not."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""

@@ -137,8 +137,10 @@ def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     """Return when an unobserved attempt counts as lost (microseconds); `None`: never.
 
     No end is inferred from time alone while its node is silent or before its grace period is over, and a pod that was made does
-    not count as gone while its job exists.
+    not count as gone while its job exists. A pod with another owner does not end with its job.
     """
+    if attempt.owner is not None:
+        return None
     if attempt.uid is None and attempt.live and attempt.object != "made":
         return None if attempt.kill is None else attempt.killed + SIGHT_WAIT
     ends = [time for time in (job.finished, job.object_deleted) if time is not None]

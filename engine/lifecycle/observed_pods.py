@@ -24,6 +24,7 @@ from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
 from engine.lifecycle.closing import close, last_seen
 from engine.lifecycle.job import Attempt, Job
+from engine.lifecycle.pod_jobs import names_another
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
 from statemachines.vocabulary import (
@@ -254,7 +255,8 @@ def _changed(
     new_disruption = pod.disruption != attempt.disruption
     started = _start(attempt, pod) if attempt.running is None and attempt.phase == "Terminating" else None
     new_message = pod.message != "" and attempt.phase == pod.phase and gist(excerpt(pod.message)) != attempt.gist
-    new_fact = new_reason or new_ready or new_disruption or new_message or started is not None
+    owner = _later_owner(turn, job, attempt, pod)
+    new_fact = new_reason or new_ready or new_disruption or new_message or started is not None or owner is not None
     resized = pod.requests != attempt.requests
     if not (new_fact or restarts > attempt.restarts or resized):
         return None
@@ -271,6 +273,7 @@ def _changed(
             requests=pod.requests if resized else None,
             disruption=(pod.disruption or "") if new_disruption else None,
             started=started,
+            owner=owner,
             version=pod.version,
             message=excerpt(pod.message) if attempt.phase == pod.phase else "",
         ),
@@ -278,6 +281,14 @@ def _changed(
         # observation of a pod that Lahar made shows what admission made of its requests.
         max(attempt.since, pod.proof or 0, (pod.written or 0) if resized and seen else 0),
     )
+
+
+def _later_owner(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> str | None:
+    """Return the controller of a pod if it changed since the last observation, empty: it has none any more; `None`: unchanged."""
+    if attempt.owner is None and not names_another(turn.state, job, pod):
+        return None
+    owner = "" if pod.owner is None else f"{pod.kind}/{pod.owner}"
+    return None if owner == attempt.owner else owner
 
 
 def _is_awaited(job: Job, task: str) -> bool:

@@ -5,6 +5,9 @@ the id of a job of another cluster or namespace, together with its pods: a clust
 same uids. The id of such a job is a hash of cluster, namespace and uid, followed by `~` and the claimed id. The claimed id alone
 chooses the partition (`engine.events.ids.routing_key`), so the shard that has the job decides on every claim to its id.
 
+A pod is one attempt of one job: the one that had it first. A pod that is orphaned or adopted later stays with that job, and its new
+owner is noted.
+
 A pod's labels may claim that its job is the owner of its controller; such a pod never joins a managed job.
 """
 
@@ -44,6 +47,8 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
         and job.namespace == data.namespace
     ):
         return job  # the common case: a known pod
+    if isinstance(data, PodObserved) and (first := _first_job(state, event.clusterid, data)) is not None:
+        return first
     if not isinstance(data, LOCATED):
         return _commanded(state, job, event.clusterid)  # a command names its job by id alone
     namespace = namespace_of(data)
@@ -52,6 +57,13 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
         job = peek(state, separate_job_id(job.id, event.clusterid, namespace or "", identity))
         alone = False
     return job
+
+
+def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
+    """Return the job that has the attempt of a pod, whatever job the pod names by now; `None`: no job has one."""
+    known = state.pod_jobs.get((cluster, pod.namespace), {}).get(pod.uid)
+    job = None if known is None else peek(state, known)
+    return job if job is not None and pod.uid in job.by_uid else None
 
 
 def _commanded(state: ShardState, job: Job, cluster: str) -> Job:

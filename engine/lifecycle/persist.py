@@ -13,6 +13,7 @@ from engine.lifecycle.idle_jobs import note_stranger
 from engine.lifecycle.indexes import index_job, note_submitted
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
+from engine.lifecycle.pod_jobs import note_pods
 from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
@@ -97,6 +98,9 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
             index_job(state, job)
         else:
             state.closed[name] = record
+            where, uids = codec.pods_of(record, pages.get(name, {}))
+            if uids:
+                note_pods(state, where, name, uids)
             state.finished.append((rest, name))
             if stranger:
                 note_stranger(state, rest, name)

@@ -52,6 +52,8 @@ class ShardState:
     """(Cluster, deleted node) → jobs with a timer that ends the wait for their pods on it. Derived."""
     submitted: dict[str, dict[str, None]] = field(default_factory=dict)
     """Ids in submissions that another job already had → ids given to the submitted jobs. Derived."""
+    pod_jobs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """(Cluster, namespace) → uid of a pod → id of the job that has its attempt, until that is forgotten. Derived."""
     steps: dict[str, int] = field(default_factory=dict)
     """Timers of kind `step` → when they are due. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)

@@ -33,8 +33,8 @@ T = TypeVar("T")
 _SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
 """Fields of a line that are texts or numbers: all but its open attempts, nodes and ends."""
 _SCALAR: Final = attrgetter(*_SCALARS)
-_LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked"))
-_FACTS: Final = "begun, first_running, without_end, last_end, gpu, share, cpu"
+_LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked", "last_end"))
+_FACTS: Final = "begun, first_running, without_end, gpu, share, cpu"
 _USE: Final = attrgetter(*(field.name for field in fields(Use)))
 _REQUESTS: Final = attrgetter(*(field.name for field in fields(Requests)))
 _SUMS: Final = ", ".join(JobSums._fields)
@@ -177,7 +177,7 @@ class JobTables:
         row = self._connection.execute(f"SELECT {_LINE}, {_FACTS} FROM jobs WHERE id = ?", (subject,)).fetchone()  # noqa: S608  own names
         if row is None:
             return None
-        number, *scalars, nodes, ends, parked, begun, first_running, without_end, last_end, gpu, share, cpu = row
+        number, *scalars, nodes, ends, parked, last_end, begun, first_running, without_end, gpu, share, cpu = row
         job = JobFacts(*scalars)
         _complete(job, nodes, ends, parked)
         job.without_end = bool(without_end)
@@ -376,10 +376,10 @@ def _written_ends(ends: tuple[tuple[tuple[str, str | None], int], ...]) -> str:
 
 
 def _line(row: tuple[Any, ...], now: int) -> JobLine:
-    _, *scalars, nodes, ends, parked = row
+    _, *scalars, nodes, ends, parked, last_end = row
     line = JobLine(*scalars)
     _complete(line, nodes, ends, parked)
-    line.now = now
+    line.now, line.last_end = now, last_end
     return line
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from bill_story import NOON, PRICES, Story
+from bill_story import NOON, ONE_GPU, PRICES, Story
 from billing_shard import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_programs import SECOND, closed_programs, forgotten_programs, half_hour_programs, programs
 
-from engine.events.attempts import AttemptBound, AttemptRunning
-from engine.events.jobs import JobPhaseChanged
+from engine.events.attempts import AttemptBound, AttemptRunning, AttemptStarted
+from engine.events.jobs import JobOpened, JobPhaseChanged
 from engine.history.billing import Finding, Unfinished, check_billing, recorded_at
 from engine.log.memory import MemoryLog
+from statemachines.spec import JobSpec
 
 HOUR = 3600
 
@@ -84,3 +85,29 @@ def test_nothing_differs_at_any_time(program):
 
     log, _ = run(program, after=must_follow)
     assert list(check_billing(log)) == []
+
+
+def two_jobs_with_one_pod(*ends: int) -> Story:
+    """Logs of earlier releases: a pod that another job adopted is an attempt of both."""
+    story = Story()
+    for job, end in zip(("old", "new"), ends, strict=True):
+        story.say("job-events", JobOpened("Job", job, managed=False, spec=JobSpec(), tenant="team"), job, 0)
+        story.say("job-events", AttemptStarted("main", 0, 1, uid="pod-1", requests=ONE_GPU), job, 0)
+        story.run(job, 0, 0)
+        story.end(job, 0, end)
+    return story
+
+
+def test_a_pod_that_two_jobs_bill_is_found():
+    (found,) = check_billing(two_jobs_with_one_pod(100, 60).log)
+    assert found == Finding("new", "main[0] attempt 1", "bills pod pod-1, which old main[0] attempt 1 has billed")
+
+
+def test_a_pod_whose_second_bill_was_taken_back_is_billed_once():
+    story = two_jobs_with_one_pod(100, 60)
+    story.late("new", 0, 200, rank="node", ended=NOON, started=NOON)
+    assert [found for found in check_billing(story.log) if isinstance(found, Finding)] == []
+
+
+def test_a_second_job_that_never_ran_the_pod_bills_nothing_of_it():
+    assert list(check_billing(two_jobs_with_one_pod(100, 0).log)) == []

@@ -146,6 +146,7 @@ def derived(state: ShardState) -> dict[str, Any]:
             node: {(job, uid) for job in there for uid in pods_on(state, state.jobs[job], node[1])}
             for node, there in state.on_node.items()
         },
+        "pod_jobs": {where: pods for where, pods in state.pod_jobs.items() if pods},
         "awaited_on": {node: set(there) for node, there in state.awaited_on.items()},
         "timers": due,
     }

@@ -1,0 +1,46 @@
+"""Index of jobs by the pods whose attempts they have: one pod is one attempt of one job, the one that had it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.events.ids import routing_key
+from engine.events.inputs import PodObserved
+from engine.lifecycle.job import Attempt, Job
+from engine.lifecycle.state import ShardState
+
+__all__ = ["forget_pods", "names_another", "note_pod", "note_pods"]
+
+
+def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
+    """Index an attempt by the uid of its pod."""
+    job.by_uid[uid] = attempt
+    note_pods(state, (job.cluster, job.namespace), job.id, (uid,))
+
+
+def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
+    """Index a job by its pods in a cluster and namespace.
+
+    In logs of earlier releases a pod may be an attempt of several jobs; of these the one with the least id is indexed.
+    """
+    known = state.pod_jobs.setdefault(where, {})
+    for uid in uids:
+        known[uid] = min(known.get(uid, job), job)
+
+
+def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
+    """Remove the pods of a forgotten job."""
+    known = state.pod_jobs.get(where, {})
+    for uid in uids:
+        if known.get(uid) == job:
+            del known[uid]
+    if not known:
+        state.pod_jobs.pop(where, None)
+
+
+def names_another(state: ShardState, job: Job, pod: PodObserved) -> bool:
+    """Return whether a pod of a job names another job: its owner changed after its attempt was recorded."""
+    if pod.job in (job.id, routing_key(job.id)):
+        return False
+    owner = state.pod_jobs.get((job.cluster, job.namespace), {}).get(pod.job)
+    return pod.job == pod.uid or owner != job.id  # its controller may be a pod of the job

@@ -1,0 +1,111 @@
+"""Jobs, bills and lists of pods whose owners change, are pods, or are of kinds that Lahar does not know."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job"}
+
+
+def owner(name: str, kind: str = "Job", api: str = "batch/v1", **fields: object) -> dict[str, object]:
+    return {"apiVersion": api, "kind": kind, "name": name, "uid": f"u-{name}", "controller": True, **fields}
+
+
+def pod(
+    name: str,
+    *owners: dict[str, object],
+    version: int = 1,
+    began: str = "08:00:05",
+    ended: str = "",
+    at: str = "",
+    spec: dict[str, object] | None = None,
+) -> dict[str, object]:
+    """A pod of one core since `began`, running or succeeded; `at`: another time that it shows."""
+    state = {"terminated": {"exitCode": 0, "startedAt": day(began), "finishedAt": day(ended)}} if ended else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "lab",
+            "uid": f"u-{name}",
+            "resourceVersion": str(version),
+            "creationTimestamp": day("08:00:00"),
+            "ownerReferences": list(owners),
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeName": "n1",
+            "containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
+            **(spec or {}),
+        },
+        "status": {
+            "phase": "Succeeded" if ended else "Running",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": day(at)}] if at else [],
+            "containerStatuses": [{"name": "main", "restartCount": 0, "state": state or {"running": {"startedAt": day(began)}}}],
+        },
+    }
+
+
+def job(name: str, created: str, version: int, status: dict[str, object]) -> dict[str, object]:
+    metadata = {
+        "name": name,
+        "namespace": "lab",
+        "uid": f"u-{name}",
+        "creationTimestamp": day(created),
+        "resourceVersion": str(version),
+    }
+    return {**JOB, "metadata": metadata, "spec": {"completions": 1, "parallelism": 1}, "status": status}
+
+
+def day(time: str) -> str:
+    return f"2026-04-01T{time}Z"
+
+
+def lines(*objects: dict[str, object]) -> str:
+    """Watch events; an object with the key `gone` was deleted."""
+    return "".join(json.dumps({"type": "DELETED" if "gone" in one else "MODIFIED", "object": one}) + "\n" for one in objects)
+
+
+def billed(lahar):
+    """Core seconds by name of the job."""
+    found: dict[str, float] = {}
+    for record in lahar("billing", "export", "--format", "jsonl", "--all").records:
+        if record["meter"] == "cpu_seconds":
+            found[record["job"]] = found.get(record["job"], 0) + float(record["quantity"])
+    return found
+
+
+@pytest.mark.parametrize("recorded", [(), ("--recorded",)])
+def test_an_orphaned_and_adopted_pod_is_billed_once_and_its_job_ran_as_long_as_it_did(lahar, recorded):
+    stream = lines(
+        job("old", "08:00:00", 1, {"active": 1, "startTime": day("08:00:00")}),
+        pod("p", owner("old"), version=2),
+        {**job("old", "08:00:00", 3, {"active": 1, "startTime": day("08:00:00")}), "gone": 1},
+        pod("p", version=4),
+        job("new", "08:30:00", 5, {"active": 1, "startTime": day("08:30:00")}),
+        pod("p", owner("new"), version=6, at="09:00:00"),
+        pod("p", owner("new"), version=7, ended="10:00:05"),
+    )
+    lahar("ingest", *recorded, given=stream)
+    (of_old,) = {line["id"]: line for line in lahar("job", "list", "--all", "--json").records if line["attempts"]}.values()
+    assert of_old["name"] == "old"
+    assert sum(billed(lahar).values()) == 7200
+    assert "verify: ok" in lahar("billing", "verify", code=0).out
+    shown = lahar("job", "list", "--all").out
+    assert "Running" not in shown.splitlines()[1]
+    assert "-1 d" not in shown
+
+
+def test_a_pod_that_runs_on_behind_its_deleted_job_runs_so_far(lahar):
+    stream = lines(
+        job("old", "08:00:00", 1, {"active": 1, "startTime": day("08:00:00")}),
+        pod("p", owner("old"), version=2),
+        {**job("old", "08:00:00", 3, {"active": 1, "startTime": day("08:00:00")}), "gone": 1},
+        pod("p", version=4, at="09:00:05"),
+    )
+    lahar("ingest", "--recorded", given=stream)
+    assert lahar("job", "list").out.splitlines()[1].split()[-5:] == ["s", "1", "h", "so", "far"]
+    assert "has no owner any more" in lahar("events").out

@@ -1,0 +1,155 @@
+"""A pod is one attempt of one job: the one that had it first, whoever owns the pod afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lifecycle_driver import ELSEWHERE, Driver, pod, vcjob
+
+from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
+from engine.events.inputs import OTHER, JobObserved, PodObserved
+from engine.events.jobs import JobOpened
+from engine.lifecycle.lost_pods import LOSS_WAIT
+from engine.lifecycle.stage import LifecycleStage
+
+SECOND = 1_000_000
+
+
+def of_job(job: str, version: int, phase: str = "Running", uid: str = "p", **fields: Any) -> PodObserved:
+    """A pod that job `job` controls."""
+    return pod(uid, job, version, phase, kind="Job", owner=job, node="n", running=2, **fields)
+
+
+def orphan(version: int, phase: str = "Running", uid: str = "p", **fields: Any) -> PodObserved:
+    """The same pod without owner."""
+    return pod(uid, uid, version, phase, node="n", running=2, **fields)
+
+
+def seen_by(driver: Driver) -> set[str]:
+    """Jobs that have an attempt of a pod."""
+    return {event.subject for event in driver.events if isinstance(event.data, AttemptStarted)}
+
+
+def owners(driver: Driver) -> list[str]:
+    return [data.owner for data in driver.of(AttemptChanged) if data.owner is not None]
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_an_orphaned_and_adopted_pod_stays_with_its_first_job_and_its_owners_are_noted(crashed: bool) -> None:
+    driver = Driver()
+    for seen in (of_job("old", 1), orphan(2), orphan(3, ready=True), of_job("new", 4), of_job("new", 5, "Succeeded", ended=9)):
+        driver.see(seen)
+        if crashed:
+            driver.crash()
+    assert seen_by(driver) == {"old"}
+    assert owners(driver) == ["", "Job/new"]
+    assert driver.phase("old") == "Completed"
+
+
+def test_a_pod_that_comes_back_to_its_first_owner_is_noted_once() -> None:
+    driver = Driver()
+    for seen in (of_job("old", 1), of_job("new", 2), of_job("old", 3), of_job("old", 4)):
+        driver.see(seen)
+    assert owners(driver) == ["Job/new", "Job/old"]
+
+
+def test_an_adopted_pod_without_owner_stays_a_job_of_its_own() -> None:
+    driver = Driver()
+    driver.see(orphan(1))
+    driver.see(pod("p", "rs", 2, "Running", kind=OTHER, owner="web-5d", node="n", running=2))
+    assert seen_by(driver) == {"p"}
+    assert owners(driver) == ["Other/web-5d"]
+
+
+def test_a_replica_of_a_managed_job_that_loses_its_annotation_stays_its_replica() -> None:
+    driver = Driver()
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    uid = driver.job().attempts[0].uid
+    assert uid is not None
+    driver.see(pod(uid, "thief", 900, "Running", kind="Job", owner="thief", node="n0", running=0, name="train-w-0"))
+    assert seen_by(driver) == {"j1"}
+    driver.see(pod(uid, uid, 901, "Succeeded", node="n0", running=0, ended=5, name="train-w-0"))
+    assert driver.phase() == "Completed"
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_pod_that_is_orphaned_after_its_end_opens_no_job(crashed: bool) -> None:
+    driver = Driver()
+    driver.see(of_job("old", 1, "Succeeded", ended=9))
+    assert driver.phase("old") == "Completed"
+    if crashed:
+        driver.crash()
+    driver.see(orphan(2, "Succeeded", ended=9))
+    driver.gone(orphan(3, "Succeeded", ended=9))
+    assert [one.name for one in driver.of(JobOpened)] == ["old"]
+
+
+def test_a_pod_that_outlives_its_deleted_job_is_followed_to_its_end() -> None:
+    driver = Driver()
+    driver.owner(JobObserved("old", "Job", phase="Running", version="1"), "old")
+    driver.see(of_job("old", 2))
+    driver.see(orphan(3))
+    driver.delete("old", "4")
+    driver.until(driver.now + 2 * LOSS_WAIT)
+    driver.see(orphan(5, "Succeeded", ended=3000))
+    (end,) = driver.of(AttemptEnded)
+    assert (end.phase, end.ran) == ("Succeeded", 2998 * SECOND)
+    assert driver.phase("old") == "Terminated"
+
+
+def test_a_pod_that_is_gone_with_its_job_is_given_up_as_before() -> None:
+    driver = Driver()
+    driver.owner(JobObserved("old", "Job", phase="Running", version="1"), "old")
+    driver.see(of_job("old", 2))
+    driver.delete("old", "3")
+    driver.until(driver.now + 2 * LOSS_WAIT)
+    (end,) = driver.of(AttemptEnded)
+    assert (end.phase, end.reason) == ("Lost", "EndUnknown")
+
+
+def test_an_adopted_pod_in_the_middle_of_a_list_changes_the_phase_of_its_first_job() -> None:
+    driver = Driver()
+    driver.see(of_job("old", 1))
+    driver.see(of_job("new", 2, "Succeeded", ended=9, listed="more"))
+    driver.see(of_job("new", 3, uid="q", listed="last"))
+    assert (driver.phase("old"), driver.phase("new")) == ("Completed", "Running")
+
+
+def test_a_uid_of_another_cluster_or_namespace_is_another_pod() -> None:
+    driver = Driver()
+    driver.see(of_job("a", 1))
+    driver.see(of_job("b", 2), cluster=ELSEWHERE)
+    driver.see(of_job("c", 3, namespace="other"))
+    assert seen_by(driver) == {"a", "b", "c"}
+
+
+def test_what_a_forgotten_job_had_is_forgotten_with_it() -> None:
+    driver = Driver(LifecycleStage(forget_after=10 * SECOND))
+    driver.see(of_job("old", 1, "Succeeded", ended=9))
+    driver.crash()
+    driver.wait(20)
+    assert driver.state.pod_jobs == {}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from(["a", "b", ""]), st.booleans(), st.booleans()), max_size=12),
+    st.integers(0, 12),
+)
+def test_whatever_happens_to_its_owner_a_pod_has_one_attempt(steps: list[tuple[str, str, bool, bool]], crash: int) -> None:
+    driver = Driver()
+    ended: set[str] = set()
+    for version, (uid, job, ends, listed) in enumerate(steps, 1):
+        if version == crash:
+            driver.crash()
+        ended |= {uid} if ends else set()
+        phase, fields = ("Succeeded", {"ended": 9}) if uid in ended else ("Running", {})
+        place: Any = "more" if listed else None
+        driver.see(of_job(job, version, phase, uid, **fields, listed=place) if job else orphan(version, phase, uid, **fields))
+    started = [data.uid for data in driver.of(AttemptStarted)]
+    assert sorted(started) == sorted({uid for uid, *_ in steps})
+    first = {uid: next(job or uid for one, job, *_ in steps if one == uid) for uid in started}
+    assert seen_by(driver) == set(first.values())
