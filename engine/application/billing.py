@@ -78,7 +78,7 @@ class Bills:
             period: only those on the invoices of this month, `YYYY-MM`.
             tenant: only records of this tenant.
             job: only records of this job.
-            other: include jobs of kind `Other` (services, single pods).
+            other: include jobs of kind `Other` (services).
 
         Raises:
             PeriodError: the period is not a month.

@@ -372,7 +372,7 @@ class Lahar:
 
         Args:
             cluster: only jobs of this cluster.
-            other: include jobs of kind `Other` (services, single pods).
+            other: include jobs of kind `Other` (services).
         """
         return self._questions.ask(JobTables, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 

@@ -271,7 +271,7 @@ class Invoice(Bill):
     """The recorded use of a tenant in a month."""
 
     other: bool = False
-    """It covers jobs of kind `Other` (services, single pods), too."""
+    """It covers jobs of kind `Other` (services), too."""
 
     @property
     def id(self) -> str:

@@ -44,7 +44,7 @@ KnownOption = Annotated[bool, typer.Option("--known", help="By recordedtime: wha
 def summary(
     context: typer.Context,
     cluster: ClusterOption = None,
-    other: Annotated[bool, typer.Option("--all", help="Count jobs of kind Other (services, single pods) too.")] = False,
+    other: Annotated[bool, typer.Option("--all", help="Count jobs of kind Other (services) too.")] = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -46,7 +46,7 @@ billing = group("billing", Panel.ASK, "What was used, what it costs, and which e
 PeriodOption = Annotated[str | None, typer.Option("--period", metavar="YYYY-MM", help="Only what stands on this month's invoices.")]
 TenantOption = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")]
 JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job's.")]
-OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (services, single pods) too.")]
+OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (services) too.")]
 
 _SHOWN: Final = 200
 """Records shown to people unless asked for more."""

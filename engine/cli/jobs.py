@@ -67,7 +67,7 @@ def list_jobs(
     user: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this user.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
     cluster: ClusterOption = None,
-    other: Annotated[bool, typer.Option("--all", help="List jobs of kind Other (services, single pods) too.")] = False,
+    other: Annotated[bool, typer.Option("--all", help="List jobs of kind Other (services) too.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, max=MOST_SHOWN, metavar="N", help="Only the last N.")] = None,
     log: LogOption = None,
     as_json: JsonOption = False,

@@ -20,6 +20,7 @@ from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPha
 __all__ = [
     "DEFAULT_NAMESPACE",
     "OTHER",
+    "POD",
     "CommandIssued",
     "CustomEventRaised",
     "EffectReported",
@@ -38,7 +39,10 @@ __all__ = [
 ]
 
 OTHER: Final = "Other"
-"""Kind of jobs that group pods of services or without owner: hidden, and on no invoice, unless requested."""
+"""Kind of jobs that group the pods of services: hidden, and on no invoice, unless requested."""
+
+POD: Final = "Pod"
+"""Kind of jobs that are a single pod without owner, or the pods that such a pod controls."""
 
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects that name none, as in Kubernetes."""
@@ -62,7 +66,8 @@ class PodObserved(Data):
     version: Name | None = None
     """resourceVersion; `None` where the source gives none."""
     kind: Name = OTHER
-    """Kind of the job: the controller owner's kind where that is a batch kind, else `Other`."""
+    """Kind of the job: that of its owner, `Pod` if it has none; `Other` for services: pods of a ReplicaSet and the like, and pods
+    without owner that are always restarted."""
     owner: Name | None = None
     """Name of the controller owner, or of the owner above it that labels name; `None`: the pod has none."""
     through: Name | None = None

@@ -35,7 +35,7 @@ class JobOpened(Data):
     """A job begins: submitted and accepted (managed), or first observed. Phase Pending. The first event of a job."""
 
     kind: str
-    """`Job` (batch/v1), `VCJob`, `Trace`, … ; `Other` for pods of services and of nobody."""
+    """`Job` (batch/v1), `VCJob`, `Trace`, … ; `Pod` for a pod without owner; `Other` for services."""
     name: str
     managed: bool
     spec: JobSpec

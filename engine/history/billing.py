@@ -187,7 +187,7 @@ def quote(
         log: folded from its beginning.
         until: the moment (microseconds).
         tenant: only this tenant's.
-        other: include jobs of kind `Other` (services, single pods).
+        other: include jobs of kind `Other` (services).
 
     Returns:
         The usage, and a finding for each attempt that cannot be charged up to then, whose usage is missing.

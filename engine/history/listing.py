@@ -36,7 +36,7 @@ class Filter:
     since: int | None = None
     """The job's phase has changed since this time (microseconds); opening counts."""
     other: bool = False
-    """Include jobs of kind `Other`: pods of services and pods without owner."""
+    """Include jobs of kind `Other`: pods of services."""
 
     def __post_init__(self) -> None:
         """Check the names of closed vocabularies.

@@ -58,7 +58,7 @@ class RunFilter(NamedTuple):
     tenant: str | None = None
     job: str | None = None
     other: bool = False
-    """Include jobs of kind `Other` (services, single pods)."""
+    """Include jobs of kind `Other` (services)."""
 
 
 class Failure(NamedTuple):

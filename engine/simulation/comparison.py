@@ -138,7 +138,7 @@ def compared_by(
 
 
 def _stays(ledger: Ledger, jobs: Iterable[str], *, others: bool = False) -> list[Stay]:
-    """Return the attempts of jobs that had a node; `others`: and pods of services and of nobody."""
+    """Return the attempts of jobs that had a node; `others`: and pods of services."""
     wanted = frozenset(jobs)
     return [stay for stay in ledger.stays if stay.job in wanted or (others and ledger.jobs[stay.job].kind == OTHER)]
 

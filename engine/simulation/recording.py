@@ -65,7 +65,7 @@ class Recording:
     jobs: Sequence[RecordedJob]
     """In order of submission."""
     pods: Sequence[tuple[Micros, PodObserved]]
-    """Pods of services and of nobody, when they came and when they went, in order."""
+    """Pods of services, when they came and when they went, in order."""
     evictions: Sequence[tuple[Micros, str]]
     """When nodes were drained, in order."""
     left_out: Mapping[str, str]
@@ -229,7 +229,7 @@ def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact
 
 
 def _pods(views: Iterable[JobView], begin: Micros) -> list[tuple[Micros, PodObserved]]:
-    """Return the pods of services and of nobody, when they came and when they went."""
+    """Return the pods of services, when they came and when they went."""
     found: list[tuple[Micros, PodObserved]] = []
     for view in views:
         for one in view.attempts.values():

@@ -67,7 +67,7 @@ class ReplayedCluster(SimulatedCluster):
                 self.apply(fact)
 
     def show(self, seen: PodObserved) -> None:
-        """Show a pod of a service or of nobody as it was."""
+        """Show a pod of a service as it was."""
         self._say("pods", seen, seen.job, observation_id(seen.uid, seen.version or "", deleted=False))
 
     def _create(self, event: Event[EffectRequested], uid: str) -> None:

@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS records (
     id TEXT PRIMARY KEY,
     period TEXT NOT NULL, -- on whose invoice it stands
     tenant TEXT NOT NULL,
-    kind TEXT NOT NULL, -- of the job: services and single pods are Other
+    kind TEXT NOT NULL, -- of the job: services are Other
     job TEXT NOT NULL,
     task TEXT NOT NULL,
     replica INTEGER NOT NULL,

@@ -109,3 +109,26 @@ def test_a_pod_that_runs_on_behind_its_deleted_job_runs_so_far(lahar):
     lahar("ingest", "--recorded", given=stream)
     assert lahar("job", "list").out.splitlines()[1].split()[-5:] == ["s", "1", "h", "so", "far"]
     assert "has no owner any more" in lahar("events").out
+
+
+@pytest.mark.parametrize(
+    ("owners", "kind"),
+    [
+        ([owner("dask", "DaskWorkerGroup", "kubernetes.dask.org/v1")], "DaskWorkerGroup"),
+        ([owner("trial", "Trial", "kubeflow.org/v1beta1")], "Trial"),
+        ([], "Pod"),
+    ],
+)
+def test_a_pod_of_a_kind_that_nobody_knows_is_a_job_and_billed(lahar, owners, kind):
+    lahar("ingest", "--recorded", given=lines(pod("p", *owners, ended="09:00:05")))
+    (line,) = lahar("job", "list", "--json").records
+    assert (line["kind"], line["phase"], line["name"]) == (kind, "Completed", owners[0]["name"] if owners else "p")
+    assert "1.00      0  open" in lahar("billing", "invoice").out
+
+
+def test_the_pods_of_services_are_shown_and_billed_on_request_only(lahar):
+    service = pod("always", spec={"restartPolicy": "Always"})
+    lahar("ingest", "--recorded", given=lines(pod("web", owner("web-5d", "ReplicaSet", "apps/v1"), ended="09:00:05"), service))
+    assert lahar("job", "list", "--json").records == []
+    assert {line["kind"] for line in lahar("job", "list", "--all", "--json").records} == {"Other"}
+    assert "1.00      0  open" in lahar("billing", "invoice", "--all").out

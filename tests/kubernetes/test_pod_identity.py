@@ -28,8 +28,14 @@ def observed(name: str = "train-0", annotations: Any = None, labels: Any = None,
         ("ReplicaSet", "apps/v1", "Other"),
         ("DaemonSet", "apps/v1", "Other"),
         ("StatefulSet", "apps/v1", "Other"),
+        ("Deployment", "apps/v1", "Other"),
+        ("ReplicationController", "v1", "Other"),
         ("Node", "v1", "Other"),
-        ("ConfigMap", "v1", "Other"),
+        ("DaskCluster", "kubernetes.dask.org/v1", "DaskCluster"),
+        ("FlinkDeployment", "flink.apache.org/v1beta1", "FlinkDeployment"),
+        ("Notebook", "kubeflow.org/v1", "Notebook"),
+        ("Pod", "v1", "Pod"),
+        ("ConfigMap", "v1", "ConfigMap"),
     ],
 )
 def test_kind_of_the_job(kind: str, api_version: str, expected: str) -> None:
@@ -37,10 +43,13 @@ def test_kind_of_the_job(kind: str, api_version: str, expected: str) -> None:
     assert (seen.kind, seen.job, seen.owner) == (expected, "owner-uid", "train")
 
 
-def test_a_pod_of_nobody_is_a_job_of_its_own() -> None:
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("Never", "Pod"), ("OnFailure", "Pod"), ("Always", "Other"), (None, "Other"), ([], "Other")]
+)
+def test_a_pod_of_nobody_is_a_job_of_its_own_and_a_service_if_it_is_always_restarted(policy: Any, kind: str) -> None:
     for metadata in ({}, owner("Job", controller=False), {"ownerReferences": "x"}):
-        seen = observed(**metadata)
-        assert (seen.kind, seen.job, seen.owner, seen.managed) == ("Other", seen.uid, None, False)
+        seen = observe_pod(pod(metadata={"name": "p", **metadata}, spec={"restartPolicy": policy}))
+        assert (seen.kind, seen.job, seen.owner, seen.managed) == (kind, seen.uid, None, False)
 
 
 def test_framework_controller_puts_a_config_map_in_between() -> None:

@@ -23,7 +23,7 @@ class Seller:
     time_zone: str = "UTC"
     """Of the months."""
     other: bool = False
-    """The invoices cover jobs of kind `Other` (services, single pods), too: they have ids of their own."""
+    """The invoices cover jobs of kind `Other` (services), too: they have ids of their own."""
     closed: Mapping[str, Month] = field(default_factory=dict)
     """Months as they were closed: the first price book, with another time zone, may have come later."""
 

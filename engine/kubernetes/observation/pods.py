@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.events.inputs import OTHER, PodDeleted, PodObserved
+from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.pod_shape import PREEMPTABLE, HostPort
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.observation.messages import pod_message
@@ -12,7 +12,7 @@ from engine.kubernetes.observation.moments import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
-from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of, slot_of
+from engine.kubernetes.reading.identity import controller, job_kind, people, pod_job_kind, queue_of, slot_of
 from engine.kubernetes.reading.owner_labels import join_of, label
 from engine.kubernetes.reading.pod_shape import host_ports
 from engine.kubernetes.reading.requests import observed_requests
@@ -92,7 +92,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         created=times.created,
         namespace=text(metadata.get("namespace")) or "default",
         version=text(metadata.get("resourceVersion")),
-        kind=kind or OTHER,
+        kind=pod_job_kind(kind, view.spec),
         owner=owner_name if owner_uid else None,
         through=through,
         managed=claimed is not None and owner_uid in {None, claimed},

@@ -5,39 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from engine.events.inputs import OTHER, POD
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
 from engine.kubernetes.reading.owner_labels import COMPLETION_INDEX, Join, joined_slot, number, task_of
 
-__all__ = ["BATCH_KINDS", "controller", "job_kind", "job_name", "people", "queue_of", "slot_of"]
+__all__ = ["SERVICE_KINDS", "controller", "job_kind", "job_name", "people", "pod_job_kind", "queue_of", "slot_of"]
 
-BATCH_KINDS: Final = frozenset(
-    {
-        "AppWrapper",
-        "DGLJob",
-        "Framework",
-        "HyperJob",
-        "JAXJob",
-        "Job",
-        "JobSet",
-        "MPIJob",
-        "MXJob",
-        "MXNetJob",
-        "PaddleJob",
-        "PipelineRun",
-        "PyTorchJob",
-        "RayCluster",
-        "RayJob",
-        "SparkApplication",
-        "TFJob",
-        "TaskRun",
-        "TrainJob",
-        "VCJob",
-        "Workflow",
-        "Workload",
-        "XGBoostJob",
-    }
-)
-"""Kinds whose pods are batch work. Pods of any other controller, or of none, are of kind `Other`."""
+SERVICE_KINDS: Final = frozenset({"DaemonSet", "Deployment", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
+"""Controllers of pods that serve without end, and are no job to list or bill. A static pod belongs to its node."""
 
 _QUEUE_NAMES: Final = (
     "volcano.sh/queue-name",
@@ -48,10 +23,22 @@ _QUEUE_NAMES: Final = (
 
 
 def job_kind(kind: str | None, api_version: object) -> str | None:
-    """Return the kind of a job: Volcano's `Job` is a `VCJob`; `None` for other objects."""
+    """Return the kind of a job object: Volcano's `Job` is a `VCJob`."""
     if kind == "Job" and isinstance(api_version, str) and api_version.startswith("batch.volcano.sh/"):
         return "VCJob"
-    return kind if kind in BATCH_KINDS else None
+    return kind
+
+
+def pod_job_kind(owner: str | None, spec: dict[str, Any]) -> str:
+    """Return the kind of a pod's job: the kind of its owner, known or not, or `Pod`; `Other` for a service.
+
+    Args:
+        owner: kind of the owner, as `job_kind` has it; `None`: the pod has none.
+        spec: of the pod. One without owner that is always restarted is a service.
+    """
+    if owner is None:
+        return POD if text(spec.get("restartPolicy")) in {"Never", "OnFailure"} else OTHER
+    return OTHER if owner in SERVICE_KINDS else owner
 
 
 def controller(metadata: dict[str, Any]) -> dict[str, Any]:
