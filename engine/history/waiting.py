@@ -9,6 +9,7 @@ from typing import Any, Final
 from engine.events import Data, Event, decode
 from engine.events.attempts import AttemptBound, AttemptEnded
 from engine.events.decisions import DecisionAccepted
+from engine.events.jobs import JobOpened
 from engine.events.scheduling import JobExplained
 from engine.events.times import format_time
 from engine.history.formatting import amount, brief, listed, moment, plural, sentence
@@ -92,6 +93,13 @@ class Waiting:
     event: Event[JobExplained]
     names: Mapping[str, str]
     """Ids of jobs ahead → what they are called."""
+    submitted: int = 0
+    """Submission of the job (microseconds)."""
+
+    @property
+    def since(self) -> int:
+        """Return when the reason was found (microseconds). Earlier releases dated some before the job's submission."""
+        return max(self.event.time, self.submitted)
 
     def sentences(self) -> list[str]:
         """Return what stops the job, and its place in the queue."""
@@ -104,7 +112,7 @@ class Waiting:
                 " on the nearest" if said.nodes else ""
             )
         by = ", ".join(filter(None, (said.action, said.plugin, said.reason)))
-        details = [sentence(f"It waits for the scheduler since {moment(self.event.time)}: {found} ({by})")]
+        details = [sentence(f"It waits for the scheduler since {moment(self.since)}: {found} ({by})")]
         if said.nodes:
             details.append(sentence(f"Nodes: {', '.join(_node(word, count) for word, count in said.nodes.items())}"))
         if said.place:
@@ -136,7 +144,7 @@ class Waiting:
             "waiting": said.waiting,
             "ahead": [{"job": job, "name": self.names.get(job, job)} for job in said.ahead],
             "message": said.message,
-            "since": format_time(self.event.time),
+            "since": format_time(self.since),
             "event": self.event.id,
         }
 
@@ -161,7 +169,9 @@ def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waitin
             found = decode(message)
     if found is None or not found.data.reason:
         return None
-    return Waiting(found, {ahead: job_called(log, ahead) for ahead in found.data.ahead})
+    events = (record.message for record in log.records_of(job, ("job-events",)))
+    submitted = next((message.time for message in events if message.type == JobOpened.TYPE), 0)
+    return Waiting(found, {ahead: job_called(log, ahead) for ahead in found.data.ahead}, submitted)
 
 
 def promise_of(events: Iterable[Event[Data]]) -> list[str]:

@@ -61,6 +61,7 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     now = event.recordedtime
     cluster.rounds, cluster.wake = event.sequence, data.next
     cluster.own = cluster.other = cluster.ran = None
+    cluster.newest = 0
     cluster.scheduler.memory = data.memory
     cluster.pending, cluster.oldest = data.pending, data.oldest
     for kind in COUNTED:

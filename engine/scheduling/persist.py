@@ -41,6 +41,7 @@ class _Cluster(Struct, array_like=True):
     oldest: dict[str, Micros] = {}
     opened: int = 0
     notices: dict[str, int] = {}
+    newest: Micros = 0
 
 
 _write: Final = msgpack.Encoder().encode
@@ -119,7 +120,7 @@ def _cluster(found: ClusterState) -> _Cluster:
     marks = found.own, found.other, found.ran, found.wake, found.floor
     refused, notices = dict(sorted(found.refused.items())), dict(sorted(found.notices.items()))
     kept = _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.late, found.pending, found.oldest)
-    kept.opened, kept.notices = found.opened, notices
+    kept.opened, kept.notices, kept.newest = found.opened, notices, found.newest
     return kept
 
 
@@ -156,7 +157,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         found.wake, found.floor = kept.wake, kept.floor
         found.scheduler.memory, found.counts, found.refused = kept.memory, kept.counts, kept.refused
         found.late, found.pending, found.oldest = kept.late, kept.pending, kept.oldest
-        found.opened, found.notices = kept.opened, kept.notices
+        found.opened, found.notices, found.newest = kept.opened, kept.notices, kept.newest
     for notice in sorted(notices, key=lambda notice: (cluster_of(notice.id), number_of(notice.id))):
         model = state.cluster(cluster_of(notice.id)).model
         model.notices[notice.id] = notice

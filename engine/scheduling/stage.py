@@ -99,8 +99,10 @@ class SchedulingStage:
         if first is None:
             return
         time, what, late = first
-        turn = Turn(state, now, time)
-        yield from timed_out(turn, what, late) if isinstance(what, KnownJob) else a_round(turn, what)
+        if isinstance(what, KnownJob):
+            yield from timed_out(Turn(state, now, time), what, late)
+        else:  # a change that was not worth a round may have asked for one long ago
+            yield from a_round(Turn(state, now, max(time, what.newest)), what)
 
     def timer(self, state: State) -> str:
         """Name the timer that fires next."""

@@ -114,6 +114,8 @@ class ClusterState:
     """The same of nodes, queues and other pods: due only if a job waits."""
     ran: tuple[Micros, str] | None = None
     """The same of pods that came up where their gangs have all places: due only if the scheduler minds what runs."""
+    newest: Micros = 0
+    """Recorded time of the newest change since the last round: the round that looks at it is not dated earlier."""
     floor: Micros = 0
     """The next round is not due earlier: whatever the recorded times of what is taken late, rounds are a second apart."""
     wake: Micros | None = None
@@ -193,6 +195,7 @@ class ClusterState:
         """Note that something changed: a round is due at the next whole second. The first change stands, whatever their order."""
         before, found = getattr(self, what), (next_mark(moment), event)
         setattr(self, what, found if before is None else min(before, found))
+        self.newest = max(self.newest, moment)
 
     def cause(self) -> str:
         """Return the id of the first event that asks for a round; empty: time alone does."""

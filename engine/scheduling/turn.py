@@ -26,7 +26,7 @@ class Turn:
     now: Micros
     """Recorded time of the events."""
     time: Micros
-    """When the timer was due."""
+    """When the timer was due, or the newest change behind it was recorded."""
 
     def about(self, known: KnownJob, data: Data, cause: str) -> Event[Any]:
         """Make the next event about a job."""

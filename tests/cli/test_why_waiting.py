@@ -10,6 +10,8 @@ from typing import get_args
 import pytest
 import yaml
 
+from engine.events import Event
+from engine.events.scheduling import JobExplained
 from engine.history import waiting
 from engine.scheduling.reasons import REASONS, ReasonCode
 
@@ -56,6 +58,19 @@ def test_who_is_ahead_is_named(crowded):
     assert (said["waiting"]["place"], said["waiting"]["waiting"]) == (3, 3)
     assert [ahead["name"] for ahead in said["waiting"]["ahead"]] == ["default/train1", "default/train2"]
     assert "It has no pods yet: the scheduler has not enqueued it." in said["details"]
+
+
+def test_a_job_waits_since_its_submission_at_the_earliest(lahar, folder):
+    (folder / "node.yaml").write_text(yaml.safe_dump(node("gpu-01", 2)))
+    lahar("apply", "node.yaml", "--at", "2026-05-01T08:00:00Z")
+    (folder / "job.yaml").write_text(yaml.safe_dump(job("big", 8)))
+    lahar("apply", "job.yaml", "--at", "2026-05-01T09:30:00Z")
+    assert json.loads(lahar("why", "big", "--json").out)["waiting"]["since"] == "2026-05-01T09:30:00.000000Z"
+
+
+def test_a_reason_that_an_earlier_release_dated_too_early_stands_since_the_submission():
+    explained = Event("e", "s", JobExplained.TYPE, "j", 1, 9, 1, "j", "", "c", JobExplained("Waiting"))
+    assert waiting.Waiting(explained, {}, submitted=5).since == 5
 
 
 def test_a_past_moment_has_the_reason_of_then(crowded, folder):
