@@ -127,6 +127,8 @@ class PodObserved(Data):
     """Its PriorityClass: that of a job known by its pods alone."""
     preemptible: bool = False
     """Its label `volcano.sh/preemptable` is `true`: so is a job known by its pods alone."""
+    restarted: StatedMicros | None = None
+    """Latest start or end of a container or init container that has restarted in place; `None`: none has, or it shows no time."""
     written: StatedMicros | None = None
     """Latest time in its `managedFields`: when it was last written; a resize in place leaves no other. `None`: it shows none."""
 

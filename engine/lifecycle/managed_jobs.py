@@ -18,6 +18,7 @@ from engine.events.inputs import (
     JobSubmitted,
     JobUpdated,
     ObjectApplied,
+    PodObserved,
 )
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobRevised
 from engine.events.outcomes import Fault, JobRejected
@@ -175,7 +176,9 @@ def deleted(turn: Turn, job: Job, version: str | None) -> Events:
 # --- pods -----------------------------------------------------------------------------------------------------------------
 
 
-def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, restarts: int, first_exit_code: int = 0) -> Events:
+def pod_changed(
+    turn: Turn, job: Job, attempt: Attempt, before: str | None, shown: str, restarts: int, pod: PodObserved | None = None
+) -> Events:
     """React to a change of an attempt.
 
     Args:
@@ -183,18 +186,18 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
         job: the job.
         attempt: the attempt, as it is now.
         before: its phase before; `None` if its pod is seen for the first time.
+        shown: id of the event that shows its present phase.
         restarts: its container restarts before.
-        first_exit_code: exit code of the pod's first container.
+        pod: the observation; `None`: its pod is no longer seen.
     """
-    turn.cause = turn.last
-    turn.time = attempt.since
+    news, turn.cause, turn.time = turn.last, shown, attempt.since
     event = _event_of(job, attempt, before, restarts)
     if job.delays:
         # An ended pod is not pending, and one that succeeded has run. (Volcano keeps the delays of killed pods.)
         shown = event if attempt.live else "PodRunning" if attempt.phase == "Succeeded" else "PodFailed"
         pointless = cancelled_by_event(delays(job, attempt.pod), shown, attempt.pod, attempt.uid)
         yield from cancel(turn, job, pointless, f"{attempt.pod} is {attempt.phase}")
-    if event not in {"OutOfSync", "PodRunning"}:
+    if event not in {"OutOfSync", "PodRunning", "TaskFailed"}:
         raised = EventRaised(
             event,
             task=attempt.task,
@@ -204,8 +207,13 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
             version=attempt.job_version,
         )
         # Volcano: the deletion of a pod carries no exit code; the exit code of a stopped program is no failure.
-        yield from raise_event(turn, job, raised, attempt, first_exit_code if event == "PodFailed" else 0)
+        first_exit_code = pod.first_exit_code if pod is not None and event == "PodFailed" else 0
+        yield from raise_event(turn, job, raised, attempt, first_exit_code)
     if _failed_too_often(job, attempt, restarts):
+        if attempt.live:  # until its last restart the job was as this pod's phase makes it
+            yield from settle(turn, job)
+            restarted = pod.restarted if pod is not None and pod.restarted is not None else turn.now
+            turn.cause, turn.time = news, max(attempt.since, restarted)
         failed = EventRaised(
             "TaskFailed", task=attempt.task, index=attempt.index, attempt=attempt.number, version=attempt.job_version
         )
@@ -249,7 +257,7 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
         if attempt.live:
             before = attempt.phase
             yield end_without_evidence(turn, job, attempt, "EndUnknown")
-            yield from pod_changed(turn, job, attempt, before, attempt.restarts)
+            yield from pod_changed(turn, job, attempt, before, turn.last, attempt.restarts)
         else:
             yield give_up_object(turn, job, attempt, "the API server knows no such pod")
             yield from settle(turn, job)

@@ -6,10 +6,10 @@ moves an attempt backwards. A closed attempt never changes: later observations o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, cast
 
-from engine.events import Event
+from engine.events import Data, Event
 from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
@@ -54,8 +54,12 @@ EVICTED: Final = frozenset(
 """Reasons that Volcano sees as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
 
 
-def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False) -> Events:
+def advance(
+    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False
+) -> Generator[Event[Data], None, str]:
     """Record all new facts that an observation shows of a live attempt.
+
+    Returns the id of the event that shows its present phase: facts recorded after it may be later than the phase.
 
     Args:
         turn: the turn.
@@ -79,11 +83,15 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
             yield _ended(turn, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
             if pod.ended is not None and pod.ended < deleted:  # its node told late that it had ended before its deletion
                 yield from tell_late(turn, job, attempt, pod)
-            return
+            return turn.last
         yield _ENTER[entered](turn, job, attempt, pod, reason, skipped=False)
+    shown = turn.last
     changed = _changed(turn, job, attempt, pod, reason, seen)
     if changed is not None:
         yield changed
+        if entered is None:
+            return turn.last
+    return shown
 
 
 def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:

@@ -53,13 +53,14 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     else:
         return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
     at, restarts = turn.index, attempt.restarts
-    yield from observed_pods.advance(turn, job, attempt, pod, seen, gone=deleted)
+    shown = yield from observed_pods.advance(turn, job, attempt, pod, seen, gone=deleted)
     if deleted and attempt.live:  # the producer did not determine how it ended
         yield give_up(turn, job, attempt, "Lost", "EndUnknown")
+        shown = turn.last
     if before is not None and turn.index == at:
         return "unchanged"
     if job.managed:
-        yield from managed_jobs.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
+        yield from managed_jobs.pod_changed(turn, job, attempt, before, shown, restarts, pod)
     elif category(attempt) != counted or job.finished is not None:  # until it ends, an observed job follows its counters alone
         yield from _follow_attempt(turn, job, attempt, listed=pod.listed is not None)
     if job.lost and not attempt.live:
@@ -98,7 +99,7 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
         before = attempt.phase
         yield lost_pods.end_without_evidence(turn, job, attempt, why)
         if job.managed:
-            yield from managed_jobs.pod_changed(turn, job, attempt, before, attempt.restarts)
+            yield from managed_jobs.pod_changed(turn, job, attempt, before, turn.last, attempt.restarts)
         else:
             yield from _follow_attempt(turn, job, attempt)
     turn.depth = timer.depth

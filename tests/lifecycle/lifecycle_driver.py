@@ -77,7 +77,7 @@ def vcjob(*tasks: dict[str, Any], name: str = "train", lahar: Any = None, **spec
 
 def pod(uid: str, job: str, version: int | None, phase: str, **fields: Any) -> PodObserved:
     """An observation of a pod, times in seconds after START."""
-    for name in ("created", "bound", "running", "terminating", "ended", "proof", "written"):
+    for name in ("created", "bound", "running", "terminating", "ended", "proof", "restarted", "written"):
         if fields.get(name) is not None:
             fields[name] = START + round(fields[name] * SECOND)
     fields.setdefault("created", START)

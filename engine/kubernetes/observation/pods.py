@@ -127,8 +127,16 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         host_ports=[_port(port) for port in host_ports(view.spec)],
         priority_class=text(view.spec.get("priorityClassName")),
         preemptible=labels.get(PREEMPTABLE) == "true",
+        restarted=_restarted(view),
         written=_written(metadata),
     )
+
+
+def _restarted(view: PodView) -> int | None:
+    """Return the latest start or end of a container that has restarted; `None`: none has, or it shows no time."""
+    restarted = (one for one in (*view.containers, *view.inits) if one.restarts)
+    times = (time for one in restarted for time in (one.started, one.finished, one.last_started, one.last_finished))
+    return max((time for time in times if time is not None), default=None)
 
 
 def _written(metadata: dict[str, Any]) -> int | None:
