@@ -13,6 +13,7 @@ from engine.events.decisions import DecidedNoticed
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import Anomaly
 from engine.events.times import Micros
+from engine.kubernetes.manifests.batch_job import BATCH_JOB
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.job import Attempt, Job, Timer
@@ -275,9 +276,12 @@ def _partition(job: Job, raised: EventRaised) -> int | None:
 
 
 def failure_behind(job: Job, event: str, attempt: Attempt | None) -> FailureClass | None:
-    """Return the class of the failure behind an event; restarts in place count as the user's. `None`: no failure."""
+    """Return the class of the failure behind an event; restarts in place count as the user's. `None`: no failure.
+
+    Job controller: container restarts that reach `backoffLimit` end a `batch/v1` Job.
+    """
     if event == "TaskFailed":
-        return "user"
+        return "permanent" if job.kind == BATCH_JOB else "user"
     if attempt is None or attempt.live or attempt.phase == "Succeeded":
         return None
     return failure_class(attempt.reason, attempt.exit_code, frozenset(job.spec.permanent_exit_codes))

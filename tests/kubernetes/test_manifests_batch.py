@@ -52,6 +52,23 @@ def test_the_back_off_limit_counts_retries(limit: int | None, retries: int) -> N
     assert found.policies == [Policy("RestartPod", ["PodFailed"])]
 
 
+@pytest.mark.parametrize(("limit", "restarts"), [(None, 6), (0, 1), (2, 2)])
+def test_the_back_off_limit_counts_restarts_of_containers_too(limit: int | None, restarts: int) -> None:
+    found = spec_of(backoffLimit=limit, template=template(restartPolicy="OnFailure"))
+    assert found.policies == [Policy("RestartPod", ["PodFailed", "TaskFailed"])]
+    assert found.tasks[0].max_retry == restarts
+
+
+def test_a_job_of_an_earlier_release_keeps_its_rules_when_it_is_updated() -> None:
+    manifest = batch_job(parallelism=4, completions=5, template=template(restartPolicy="OnFailure"))
+    old = read_manifest(manifest).spec
+    old.policies, old.tasks[0].max_retry = [Policy("RestartPod", ["PodFailed"])], 3
+    manifest["spec"]["parallelism"] = 2
+    new, faults = update_spec(old, manifest)
+    assert faults == []
+    assert (new.policies, new.tasks[0].max_retry, new.min_available) == (old.policies, 3, 2)
+
+
 def test_limits_of_time_priority_scheduler_and_queue() -> None:
     pod = template(restartPolicy="OnFailure", priorityClassName="high", schedulerName="mine")
     manifest = batch_job({"annotations": {"scheduling.volcano.sh/queue-name": "q"}}, template=pod, activeDeadlineSeconds=60)

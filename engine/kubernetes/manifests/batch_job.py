@@ -2,7 +2,8 @@
 
 A Job has one task, `main`, with a replica for each completion; where there are none (a work queue), for each pod that may run
 at once. Kubernetes replaces a failed pod until `backoffLimit` is used up: that is a policy PodFailed → RestartPod with one
-more retry, because the machine counts the failure that ends the job too.
+more retry, because the machine counts the failure that ends the job too. With `restartPolicy: OnFailure` the restarts of containers
+in live pods have the same limit of their own: at its last one TaskFailed is raised, which no retry follows.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from engine.kubernetes.reading.requests import effective_requests
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import JobSpec, Policy, TaskSpec
 
-__all__ = ["COMPARED", "TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
+__all__ = ["BATCH_JOB", "COMPARED", "TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
 
+BATCH_JOB: Final = "Job"
+"""Kind of these jobs, as distinct from Volcano's."""
 TASK: Final = "main"
 COMPARED: Final = frozenset(
     {"activeDeadlineSeconds", "backoffLimit", "completions", "parallelism", "suspend", "ttlSecondsAfterFinished"}
@@ -61,23 +64,26 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str) -> JobSpec
     least = min(at_once, replicas) if spec.completions is not None else min(1, replicas)
     template = deepcopy(given.get("template") or {})
     pod = spec.template.spec if spec.template is not None else None
+    limit = _BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+    in_place = pod is not None and pod.restart_policy == "OnFailure"
     return JobSpec(
         tasks=[
             TaskSpec(
                 name=TASK,
                 replicas=replicas,
                 min_available=least,
+                max_retry=max(limit, 1) if in_place else -1,
                 requests=effective_requests(template.get("spec")),
                 template=template,
             )
         ],
         min_available=least,
         min_success=spec.completions or None,
-        max_retry=(_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit) + 1,
+        max_retry=limit + 1,
         queue=queue,
         scheduler_name=(pod.scheduler_name if pod is not None else None) or DEFAULT_SCHEDULER,
         priority_class=(pod.priority_class_name if pod is not None else None) or None,
-        policies=[Policy(action="RestartPod", events=["PodFailed"])],
+        policies=[Policy(action="RestartPod", events=["PodFailed", "TaskFailed"] if in_place else ["PodFailed"])],
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
         active_deadline_seconds=spec.active_deadline_seconds,
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from engine.events.bounds import FAULTS, REPLICAS
 from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.batch_job import (
+    BATCH_JOB,
     COMPARED,
     TASK,
     batch_faults,
@@ -104,6 +105,10 @@ def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -
     """
     # A running job stays in its queue, even if the queue was closed or deleted.
     job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas)
+    if job.kind == BATCH_JOB and not job.faults:  # no manifest states these rules: a job keeps those that it was opened with
+        job.spec.policies = old.policies
+        for task, before in zip(job.spec.tasks, old.tasks, strict=False):
+            task.max_retry = before.max_retry
     faults = job.faults or first_faults(change_faults(old, job.spec))
     if faults:
         return old, faults
@@ -192,9 +197,9 @@ def _read_batch(
 ) -> tuple[ReadJob, list[tuple[str, str]]]:
     shape, faults = read_shape(BatchJob, manifest)
     if shape is None:
-        return ReadJob(kind="Job", faults=first_faults(faults)), []
+        return ReadJob(kind=BATCH_JOB, faults=first_faults(faults)), []
     spec = shape.spec or BatchJobSpec()
-    metadata, job, warnings = _head("Job", shape.metadata, seed)
+    metadata, job, warnings = _head(BATCH_JOB, shape.metadata, seed)
     job.managed_by, job.suspended = spec.managed_by, bool(spec.suspend)
     queue = batch_queue(metadata.annotations)
     replicas = batch_replicas(spec)
