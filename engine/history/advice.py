@@ -11,7 +11,7 @@ __all__ = ["advice"]
 _IMAGE: Final = "check the name of its image, and the pull secret of its namespace"
 _LAST_RUN: Final = "read what its last run wrote: `kubectl -n {namespace} logs {pod} --all-containers --previous`"
 _PREPARED: Final = (
-    "if that takes long, see what its kubelet or its init containers wait for: `kubectl -n {namespace} describe pod {pod}`"
+    "if that takes long, read its events, which name what its kubelet waits for: `kubectl -n {namespace} describe pod {pod}`"
 )
 _NODE: Final = "look at its node: `lahar why --node {node}`"
 

@@ -197,6 +197,8 @@ def _waits(job: JobView, attempt: AttemptView, refused: EffectSettled | None) ->
         return f"a disruption is announced ({attempt.disruption})"
     if attempt.ended is None and attempt.phase != "Terminating" and attempt.object == "deleting":
         return "its deletion was requested"
+    if attempt.reason == "Starting" and not attempt.message:
+        return "its node prepares volumes, network and images for its containers"
     if _waits_for_object(job, attempt):
         return f"the next attempt waits until pod {attempt.pod} is gone"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.events.excerpts import excerpt
+from engine.events.times import format_time
 from engine.kubernetes.observation.view import Container, PodView
 from engine.kubernetes.reading.fields import code, mapping, text
 from statemachines.vocabulary import AttemptPhase
@@ -29,8 +30,10 @@ def pod_message(pod: PodView, phase: AttemptPhase) -> str:
     # Most pods run as started and have no message.
     talking = [one for one in pod.containers if not one.running or one.status.get("lastState")]
     parts.extend(_named(one, several, _said(one, over=over)) for one in talking)
-    if not over:
-        parts.extend(_named(one, several, _failed(one) if one.terminated else _said(one, over=False)) for one in pod.inits)
+    if phase == "Bound":
+        parts.extend(_initializing(pod, one) for one in pod.inits)
+    elif not over:
+        parts.extend(_named(one, several, _of_init(one)) for one in pod.inits)
     said = dict.fromkeys(part.strip() for part in parts if part)
     return excerpt("; ".join(said)) if said else ""
 
@@ -50,9 +53,27 @@ def _said(one: Container, *, over: bool) -> str | None:
     return "; ".join(part for part in (said, f"its last run {_end(last)}") if part)
 
 
-def _failed(one: Container) -> str | None:
-    """Return how an init container failed, which the pod's exit code does not show; `None`: it did not fail."""
-    return _end(mapping(mapping(one.status.get("state")).get("terminated"))) if one.exit_code else None
+def _of_init(one: Container) -> str | None:
+    """Return how an init container failed, or why it waits; `None`: it ended well, or runs for the first time."""
+    if one.failed:
+        return _end(mapping(mapping(one.status.get("state")).get("terminated")))
+    return None if one.terminated else _said(one, over=False)
+
+
+def _initializing(pod: PodView, one: Container) -> str | None:
+    """Return the same of a pod that has not started: also which init container it waits for, since when."""
+    said, name = _of_init(one), text(one.status.get("name"))
+    if one.running and one.started is not None and not pod.is_sidecar(one):
+        return f"init container {name} runs since {_moment(one.started)}" + (f"; {said}" if said else "")
+    if not one.failed or one.finished is None:
+        return _named(one, True, said)  # noqa: FBT003 - its pod has others
+    started = (other.started for other in (*pod.containers, *pod.inits) if other.started is not None)
+    stuck = ", and no container has started since" if one.finished > max(started, default=0) else ""
+    return f"init container {name} {said} at {_moment(one.finished)}{stuck}"
+
+
+def _moment(micros: int) -> str:
+    return format_time(micros)[:19].replace("T", " ") + "Z"
 
 
 def _end(terminated: dict[str, object]) -> str:

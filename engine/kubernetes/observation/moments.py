@@ -61,6 +61,8 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
         running = bound if running is None else running
         if running is not None:
             running = latest = max(latest, running)
+    if pod.phase == "Failed" and not finished:
+        finished = [one.finished for one in pod.deciding if one.finished is not None]
     if phase in TERMINAL_ATTEMPT_PHASES and finished and not any(one.running for one in pod.containers):
         ended = max(latest, *finished)
     asked = pod.deletion_asked

@@ -1,7 +1,7 @@
 """The pod table: which fields of a pod decide its state and reason. The first row that fits wins.
 
-Rows are numbered as in the lifecycle rules. Only regular containers decide; reasons are the closed vocabulary, except that a
-bound waiting pod has its waiting reason itself (`ImagePullBackOff`).
+Rows are numbered as in the lifecycle rules. Regular containers decide; init containers do where no regular one has ended. Reasons
+are the closed vocabulary, except that a bound waiting pod has its waiting reason itself (`ImagePullBackOff`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def exit_code(pod: PodView) -> int | None:
 
     A code that a kubelet invents for a container whose end it did not see is ignored.
     """
-    bad = [one for one in pod.containers if one.exit_code and one.reason != _UNKNOWN_END]
+    bad = [one for one in pod.deciding if one.exit_code and one.reason != _UNKNOWN_END]
     if len(bad) > 1:
         # A container without an end time cannot be the first.
         bad.sort(key=lambda one: (one.finished is None, one.finished or 0))
@@ -108,7 +108,7 @@ def _failed(pod: PodView) -> Verdict:
             # A kubelet rejects pods with an open list of reasons (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, …), and sets
             # none for failures of containers.
             return Verdict("Failed", "RejectedByNode", 9)
-    ends = {container.reason for container in pod.containers if container.terminated}
+    ends = {container.reason for container in pod.deciding if container.terminated}
     if "OOMKilled" in ends:
         return Verdict("Failed", "OomKilled", 10)
     if _UNKNOWN_END in ends and not _deleted_before_end(pod):
@@ -144,7 +144,7 @@ def _disrupted_after_end(pod: PodView) -> bool:
 
 def _last_end(pod: PodView) -> int | None:
     """Return the end of the last container (microseconds); `None`: no container shows one."""
-    return max((one.finished for one in pod.containers if one.finished is not None), default=None)
+    return max((one.finished for one in pod.deciding if one.finished is not None), default=None)
 
 
 def _pending(pod: PodView) -> Verdict:

@@ -68,6 +68,11 @@ class Container:
         self.restarts = whole(status.get("restartCount")) or 0
 
     @property
+    def failed(self) -> bool:
+        """Whether it ended badly: a kubelet takes an init container for failed that was OOM-killed and exited with 0."""
+        return self.terminated and (bool(self.exit_code) or self.reason == "OOMKilled")
+
+    @property
     def has_started(self) -> bool:
         """Whether it ever ran."""
         return self.running or self.started is not None or self.last_started is not None
@@ -131,6 +136,20 @@ class PodView:
     def has_started(self) -> bool:
         """Whether a regular container ever ran."""
         return any(container.has_started for container in self.containers)
+
+    @property
+    def deciding(self) -> list[Container]:
+        """Containers whose ends decide a failed pod: regular ones; if none has ended, init containers. Sidecars never do."""
+        if any(one.terminated for one in self.containers):
+            return self.containers
+        return [one for one in self.inits if one.terminated and not self.is_sidecar(one)]
+
+    def is_sidecar(self, init: Container) -> bool:
+        """Return whether an init container keeps running beside the regular ones."""
+        name = init.status.get("name")
+        return any(
+            spec.get("name") == name and spec.get("restartPolicy") == "Always" for spec in mappings(self.spec.get("initContainers"))
+        )
 
     @property
     def disruption(self) -> str | None:
