@@ -36,7 +36,7 @@ def render_job(output: Output, job: JobView) -> None:
     whose += f", project {job.project}" if job.project else ""
     output.console.print(f"{job.kind}, {control}, {whose}", soft_wrap=True)
     reason = f" ({job.reason})" if job.reason else ""
-    counts = f"restarts {job.restarts}, retries {job.retry_count}"
+    counts = f"restarts {job.restarted}, retries {job.retry_count}"
     output.console.print(Text.assemble((job.phase, "bold"), f"{reason} since {moment(job.since)}; {counts}"), soft_wrap=True)
     if job.parked is not None:
         output.console.print(f"parked: {job.parked}; `lahar job unpark {job.id}` resumes it", soft_wrap=True)

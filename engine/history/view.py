@@ -233,9 +233,23 @@ class JobView(LabelledJob):
             last[attempt.task, attempt.index] = attempt
         return [last[slot] for slot in sorted(last)]
 
+    def replaced(self) -> list[AttemptView]:
+        """Return the attempts that did not succeed and that another one has followed."""
+        return [
+            attempt
+            for (task, index, number), attempt in self.attempts.items()
+            if attempt.phase != "Succeeded" and (task, index, number + 1) in self.attempts
+        ]
+
+    @property
+    def restarted(self) -> int:
+        """Return how often the job was restarted: as Lahar or its owner counts, else how many of its pods were replaced."""
+        return self.restarts if self.managed or self.restarts else len(self.replaced())
+
     def document(self) -> dict[str, Any]:
         """Return the view as JSON: times in RFC 3339, attempts by name."""
         own = _plain(self)
+        own["restarts"] = self.restarted
         own["tasks"] = {name: _plain(task) for name, task in self.tasks.items()}
         own["attempts"] = {attempt.name: _plain(attempt) for _, attempt in sorted(self.attempts.items(), key=itemgetter(0))}
         own["timers"] = {name: _plain(timer) for name, timer in self.timers.items()}

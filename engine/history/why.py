@@ -269,30 +269,38 @@ def _state(attempt: AttemptView) -> str:
 
 
 def _restarts(job: JobView) -> list[str]:
-    """Say how often a managed job was restarted, and how many retries that used."""
-    if not job.managed or not job.restarts:
-        return []
-    times = "once" if job.restarts == 1 else f"{job.restarts} times"
-    spared = " (restarts that are not the job's fault use none)" if job.retry_count < job.restarts else ""
-    return [f"It was restarted {times}; retries used: {job.retry_count} of {job.spec.max_retry}{spared}."]
+    """Say how often a job was restarted: a managed one with the retries that used, another by its pods; and its containers."""
+    said = []
+    if job.managed and job.restarts:
+        times = "once" if job.restarts == 1 else f"{job.restarts} times"
+        spared = " (restarts that are not the job's fault use none)" if job.retry_count < job.restarts else ""
+        said.append(f"It was restarted {times}; retries used: {job.retry_count} of {job.spec.max_retry}{spared}.")
+    if job.phase in _ACTIVE:
+        return said
+    if not job.managed and (replaced := len(job.replaced())):
+        said.append(f"{replaced:,} of its pods {agree('was', replaced)} replaced.")
+    in_place = sum(attempt.restarts for attempt in job.attempts.values())
+    if in_place:
+        said.append(f"Its containers were restarted in place {plural(in_place, 'time')}.")
+    return said
 
 
 def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:
     """Describe attempts that ended badly: of a live job the earlier ones, last first; of another the first ones.
 
-    Leaves out those that a managed job stopped itself, and those whose events are in `told`.
+    Leaves out those that a managed job stopped itself, those whose events are in `told`, and in a job that went well those that no
+    other replaced.
     """
     lives = job.phase in _ACTIVE
-    if not lives and job.phase not in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}:
-        return []
-    current = {attempt.name for attempt in job.current()} if lives else set()
+    badly = job.phase in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}
+    shown = {attempt.name for attempt in (job.attempts.values() if badly else job.replaced())}
     ends = [
         (event.time, event.data)
         for event in history.events
         if isinstance(event.data, AttemptEnded)
         and event.data.phase != "Succeeded"
         and event.id not in told
-        and attempt_name(event.data.task, event.data.index, event.data.attempt) not in current
+        and attempt_name(event.data.task, event.data.index, event.data.attempt) in shown
         and not (job.managed and event.data.reason in _STOPPED)
     ]
     ends.sort(key=lambda end: end[0], reverse=lives)
@@ -306,7 +314,10 @@ def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:
         what = f"{fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)} at {moment(time)}{node}{ran}"
         order = "earlier, " if lives else "" if len(groups) == 1 else "first, " if place == 0 else "then "
         together = ", all at once" if len(group) > 1 else ""
-        said.append(sentence(f"{order}{names} {agree(what, len(group))}{together}{quoted(brief(data.message))}"))
+        clauses = [f"{order}{names} {agree(what, len(group))}{together}{quoted(brief(data.message))}"]
+        if len(group) == 1 and not lives:
+            clauses += map(describe, _successors(history, data))
+        said.append(sentence("; ".join(clauses)))
     if len(groups) > NAMED:
         rest = sum(len(group) for group in groups[NAMED:])
         said.append(f"{plural(rest, 'more attempt')} ended badly {'before' if lives else 'after'} that.")
@@ -334,7 +345,9 @@ def _incidents(history: JobHistory, taken: Sequence[Event[Data]]) -> list[str]:
             if not (isinstance(link.data, EventRaised) and link.data.rule is None and link is not chain[0])
         ]
         told.append(describe(event))
-        told += [describe(next_one) for next_one in _successors(history, event, chain)]
+        if not isinstance(event.data, TimerSet):
+            ends = (link.data for link in chain if isinstance(link.data, AttemptEnded))
+            told += [describe(next_one) for end in ends for next_one in _successors(history, end)]
         said.append(sentence("; ".join(told)))
     if len(taken) > _INCIDENTS:
         said.append(f"{plural(len(taken) - _INCIDENTS, 'more action')} followed; `lahar history` shows them.")
@@ -345,18 +358,11 @@ def _is_action(data: Data) -> bool:
     return isinstance(data, ActionTaken) or (isinstance(data, TimerSet) and data.timer == "policy")
 
 
-def _successors(history: JobHistory, action: Event[Data], chain: Sequence[Event[Data]]) -> list[Event[Data]]:
-    """Return the attempts that replaced those whose ends caused an action."""
-    if isinstance(action.data, TimerSet):
-        return []
-    found = []
-    for link in chain:
-        data = link.data
-        if isinstance(data, AttemptEnded):
-            slot = (data.task, data.index, data.attempt + 1)
-            found += [
-                event
-                for event in history.events
-                if isinstance(event.data, AttemptStarted) and (event.data.task, event.data.index, event.data.attempt) == slot
-            ]
-    return found
+def _successors(history: JobHistory, end: AttemptEnded) -> list[Event[Data]]:
+    """Return the start of the attempt that replaced one."""
+    slot = (end.task, end.index, end.attempt + 1)
+    return [
+        event
+        for event in history.events
+        if isinstance(event.data, AttemptStarted) and (event.data.task, event.data.index, event.data.attempt) == slot
+    ]
