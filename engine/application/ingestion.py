@@ -13,6 +13,7 @@ from engine.application.feed import Feed
 from engine.events import Message, Topic
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
+from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import read_documents
 from engine.kubernetes.tally import Tally
 from engine.log.producer_time import wall_clock
@@ -61,17 +62,19 @@ def append_objects(feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]
         LogUnavailableError: the log cannot be written.
         Exception: whatever the iterable raises; earlier objects are appended.
     """
-    moments = ListMoments()
+    chains = OwnerChains()
+    moments = ListMoments(chains)
     for number, content in enumerate(objects, start=1):
         for item in read_documents(json.dumps(content).encode()):
             outcome = to_inputs(item, cluster, wall_clock())
             tally.add(f"object {number}: ", item, outcome)
+            chains.note(item)
             inputs: list[tuple[Topic, Message]] = []
             if isinstance(outcome, Refused):
                 feed.append(outcome.topic, [outcome.message])
             elif not isinstance(outcome, Ignored):
                 inputs = [(outcome.topic, message) for message in outcome.messages]
-            _append(feed, moments.take(item.of_list, inputs))
+            _append(feed, chains.resolve(moments.take(item.of_list, inputs)))
         _append(feed, moments.end())
 
 

@@ -22,6 +22,7 @@ from engine.events.bounds import MOMENT_BYTES, OBJECT_BYTES
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
+from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects, unpacked
 from engine.kubernetes.tally import Tally
@@ -96,7 +97,8 @@ class _Stream:
         self._recorded = recorded
         self._pending: list[tuple[Topic, Message]] = []
         self._pending_bytes = 0
-        self._moments = ListMoments()
+        self._chains = OwnerChains()
+        self._moments = ListMoments(self._chains)
         self.tally = Tally()
 
     def read(self, file: Path) -> None:
@@ -132,6 +134,7 @@ class _Stream:
             outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown)
             bounded &= isinstance(item, Document) or len(item.content) < OBJECT_BYTES
             fault = self.tally.add(prefix, item, outcome)
+            self._chains.note(item)
             if isinstance(outcome, Refused):
                 if self.tally.unreadable <= _WARNED:
                     further = "" if self.tally.unreadable < _WARNED else "; further unreadable objects are counted at the end"
@@ -163,6 +166,7 @@ class _Stream:
         """Append the inputs read so far, consecutive ones of one topic together, so that the order across topics stays."""
         if self._recorded and self._pending:
             self._feed.play_from(min(message.recordedtime for _, message in self._pending))
+        self._pending = self._chains.resolve(self._pending)
         start = 0
         for end in range(1, len(self._pending) + 1):
             full = end - start == _FLUSH

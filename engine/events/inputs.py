@@ -57,8 +57,7 @@ class PodObserved(Data):
 
     uid: Name
     job: Name
-    """Job id: the uid of the controller owner, or of the owner above it that labels name; else the annotation `lahar/job`, else the
-    pod's own uid."""
+    """Job id: the uid of the controller owner, or of an owner above it; else the annotation `lahar/job`, else the pod's own uid."""
     name: Name
     phase: AttemptPhase
     created: StatedMicros
@@ -69,9 +68,9 @@ class PodObserved(Data):
     """Kind of the job: that of its owner, `Pod` if it has none; `Other` for services: pods of a ReplicaSet and the like, and pods
     without owner that are always restarted."""
     owner: Name | None = None
-    """Name of the controller owner, or of the owner above it that labels name; `None`: the pod has none."""
+    """Name of the controller owner, or of an owner above it; `None`: the pod has none."""
     through: Name | None = None
-    """Name of the controller owner, where labels alone say that the owner above it is the job."""
+    """Name of the controller owner, where the job is an owner above it: labels name it, or the objects between were read."""
     managed: bool = False
     """It has the annotation `lahar/job`: it claims to be made for a managed job."""
     claimed: Name | None = None

@@ -10,6 +10,7 @@ from engine.events import Event, Message, Topic, decode, encode
 from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
 from engine.events.errors import EventError
 from engine.events.inputs import PodObserved
+from engine.kubernetes.owner_chains import OwnerChains
 
 __all__ = ["ListMoments", "of_one_moment"]
 
@@ -26,7 +27,9 @@ class ListMoments:
     A List of more than `MOMENT_INPUTS`, or of more than `MOMENT_BYTES`, is several moments.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, chains: OwnerChains) -> None:
+        """Begin; `chains` has the owners of the items."""
+        self._chains = chains
         self._list: tuple[int, str] | None = None
         self._held: list[tuple[Topic, Message]] = []
         self._bytes = 0
@@ -49,7 +52,7 @@ class ListMoments:
     def end(self) -> list[tuple[Topic, Message]]:
         """Return what is held back: no item follows."""
         held, self._held, self._list, self._bytes = self._held, [], None, 0
-        return of_one_moment(held)
+        return of_one_moment(self._chains.resolve(held))
 
 
 def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:

@@ -43,7 +43,7 @@ from engine.lifecycle.decisions import decided
 from engine.lifecycle.indexes import held_size
 from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.pod_inputs import pod_of_job, settle_list
-from engine.lifecycle.pod_jobs import names_another
+from engine.lifecycle.pod_jobs import awaits_controller, controller_known, names_another
 from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
@@ -150,7 +150,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
         yield from release(turn, job, "parked")
         if not job.held and job.waiting:  # pods that came before the job, and wait behind held inputs
             yield from _wait_on(turn, job, timer.reason)
-    elif job.waiting and (job.opened or timer.reason == IN_VAIN):
+    elif job.waiting and (job.opened or timer.reason == IN_VAIN or controller_known(turn.state, job)):
         yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
     elif job.waiting:
         yield from held_inputs.wait_for_job(turn, job)
@@ -179,6 +179,10 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
         # The pods that follow in its List are not those of the job that has it.
         event = replace(event, data=replace(event.data, listed=None))
     outcome = yield from _known_or_first(turn, job, event)
+    uid = event.data.last.uid if isinstance(event.data, PodDeleted) else event.data.uid
+    controlled = turn.state.jobs.get(uid)
+    if controlled is not None and controlled.waiting and uid in job.by_uid and not controlled.opened:
+        yield from _welcome(turn.about(controlled), controlled)
     if job.opened and not job.managed and _ends_a_moment(job, event.data):
         part = turn.about(job)  # the pod may have been taken before
         yield from settle_list(part, job)
@@ -201,7 +205,7 @@ def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]
     data = event.data
     pod, deleted = (data.last, True) if isinstance(data, PodDeleted) else (data, False)
     if not job.opened:
-        if pod.managed and job.id == event.subject:
+        if job.id == event.subject and (pod.managed or awaits_controller(turn.state, event.clusterid, pod)):
             return _ends(held_inputs.orphan(turn, job, event), "waiting")
         if job.waiting:
             return _first_pod(turn, job, pod, deleted=deleted)

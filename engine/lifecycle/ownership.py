@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from engine.events import Data, Event
 from engine.events.ids import separate_job_id
-from engine.events.inputs import PodDeleted, PodObserved
+from engine.events.inputs import POD, PodDeleted, PodObserved
 from engine.lifecycle.claims import LOCATED, namespace_of
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.job import Job
@@ -60,10 +60,16 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
 
 
 def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
-    """Return the job that has the attempt of a pod, whatever job the pod names by now; `None`: no job has one."""
-    known = state.pod_jobs.get((cluster, pod.namespace), {}).get(pod.uid)
-    job = None if known is None else peek(state, known)
-    return job if job is not None and pod.uid in job.by_uid else None
+    """Return the job that has the attempt of a pod, whatever job the pod names by now, or that of the pod that controls it.
+
+    `None`: no job has either. Pods that a replica controls are no replicas of its job, if that is managed.
+    """
+    known = state.pod_jobs.get((cluster, pod.namespace), {})
+    if pod.uid in known:
+        job = peek(state, known[pod.uid])
+        return job if pod.uid in job.by_uid else None
+    above = peek(state, known[pod.job]) if pod.kind == POD and pod.job in known else None
+    return None if above is None or above.managed else above
 
 
 def _commanded(state: ShardState, job: Job, cluster: str) -> Job:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.events.ids import routing_key
-from engine.events.inputs import PodObserved
+from engine.events.inputs import POD, PodObserved
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.state import ShardState
 
-__all__ = ["forget_pods", "names_another", "note_pod", "note_pods"]
+__all__ = ["awaits_controller", "controller_known", "forget_pods", "names_another", "note_pod", "note_pods"]
 
 
 def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
@@ -44,3 +44,13 @@ def names_another(state: ShardState, job: Job, pod: PodObserved) -> bool:
         return False
     owner = state.pod_jobs.get((job.cluster, job.namespace), {}).get(pod.job)
     return pod.job == pod.uid or owner != job.id  # its controller may be a pod of the job
+
+
+def awaits_controller(state: ShardState, cluster: str, pod: PodObserved) -> bool:
+    """Return whether the pod that controls a pod, and has its job, is still to be observed."""
+    return pod.kind == POD and pod.owner is not None and pod.job not in state.pod_jobs.get((cluster, pod.namespace), {})
+
+
+def controller_known(state: ShardState, job: Job) -> bool:
+    """Return whether the pod for which pods wait under its uid is an attempt of a job by now."""
+    return any(job.id in state.pod_jobs.get(where, {}) for where in job.waiters)

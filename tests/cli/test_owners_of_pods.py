@@ -132,3 +132,70 @@ def test_the_pods_of_services_are_shown_and_billed_on_request_only(lahar):
     assert lahar("job", "list", "--json").records == []
     assert {line["kind"] for line in lahar("job", "list", "--all", "--json").records} == {"Other"}
     assert "1.00      0  open" in lahar("billing", "invoice", "--all").out
+
+
+def driver(ended: str = "09:00:05"):
+    return pod("agg-driver", owner("agg", "SparkApplication", "sparkoperator.k8s.io/v1beta2"), ended=ended)
+
+
+def executor(number: int, *owners: dict[str, object], ended: str = "08:20:00"):
+    return pod(f"agg-exec-{number}", *owners, owner("agg-driver", "Pod", "v1"), began="08:00:15", ended=ended)
+
+
+@pytest.mark.parametrize("recorded", [(), ("--recorded",)])
+@pytest.mark.parametrize("stream", ["driver first", "executors first", "list", "in two commands"])
+def test_the_executors_of_a_driver_are_attempts_of_its_application(lahar, recorded, stream):
+    executors = [executor(1), executor(2)]
+    pods = [driver(), *executors] if stream in {"driver first", "in two commands"} else [*executors, driver()]
+    if stream == "list":
+        lahar("ingest", *recorded, given=json.dumps({"kind": "List", "apiVersion": "v1", "items": pods}))
+    elif stream == "in two commands":
+        lahar("ingest", *recorded, given=lines(*pods[:1]))
+        lahar("ingest", *recorded, given=lines(*pods[1:]))
+    else:
+        lahar("ingest", *recorded, given=lines(*pods))
+    (line,) = lahar("job", "list", "--json").records
+    assert (line["kind"], line["name"], line["attempts"], line["phase"]) == ("SparkApplication", "agg", 3, "Completed")
+    assert sum(billed(lahar).values()) == 3600 + 2 * (19 * 60 + 45)
+
+
+def test_an_owner_beside_the_driver_is_the_job_of_an_executor_without_its_driver(lahar):
+    application = {**owner("agg", "SparkApplication", "sparkoperator.k8s.io/v1beta2"), "controller": False}
+    lahar("ingest", given=lines(executor(1, application)))
+    (line,) = lahar("job", "list", "--json").records
+    assert (line["kind"], line["name"], line["id"]) == ("SparkApplication", "agg", "u-agg")
+
+
+def middle(kind: str, name: str, *owners: dict[str, object]):
+    return {"apiVersion": "x/v1", "kind": kind, "metadata": {"name": name, "uid": f"u-{name}", "ownerReferences": list(owners)}}
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_top_of_a_chain_that_was_read_is_the_job(lahar, listed):
+    """A Flink job manager: service kinds stand between it and what it belongs to."""
+    chain = [
+        middle("Deployment", "flink", owner("stream", "FlinkDeployment", "flink.apache.org/v1beta1")),
+        middle("ReplicaSet", "flink-5d", owner("flink", "Deployment", "apps/v1")),
+    ]
+    manager = pod("flink-5d-x", owner("flink-5d", "ReplicaSet", "apps/v1"), ended="09:00:05")
+    items = [manager, *chain]
+    lahar("ingest", given=json.dumps({"kind": "List", "apiVersion": "v1", "items": items}) if listed else lines(*items))
+    (line,) = lahar("job", "list", "--json").records
+    assert (line["kind"], line["name"]) == ("FlinkDeployment", "stream")
+
+
+def test_what_starts_jobs_by_a_schedule_is_no_job_and_services_stay_services(lahar):
+    flow = middle("Workflow", "flow-1", owner("nightly", "CronWorkflow", "argoproj.io/v1alpha1"))
+    web = middle("ReplicaSet", "web-5d", owner("web", "Deployment", "apps/v1"))
+    step = pod("step", owner("flow-1", "Workflow", "argoproj.io/v1alpha1"), ended="09:00:05")
+    served = pod("web-5d-x", owner("web-5d", "ReplicaSet", "apps/v1"), ended="09:00:05")
+    lahar("ingest", given=lines(flow, web, step, served))
+    shown = lahar("job", "list", "--all", "--json").records
+    assert {(line["kind"], line["name"]) for line in shown} == {("Workflow", "flow-1"), ("Other", "web-5d")}
+
+
+def test_a_ring_of_owners_ends(lahar):
+    ring = [middle("A", "a", owner("b", "B", "x/v1")), middle("B", "b", owner("a", "A", "x/v1"))]
+    lahar("ingest", given=lines(*ring, pod("p", owner("a", "A", "x/v1"), ended="09:00:05")))
+    (line,) = lahar("job", "list", "--json").records
+    assert line["attempts"] == 1

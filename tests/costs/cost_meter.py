@@ -22,6 +22,7 @@ from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.list_moment import ListMoments
+from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import read_documents
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
@@ -44,7 +45,7 @@ class TooDearError(BaseException):
 
 def process(content: bytes) -> list[str]:
     """Take a file in as `lahar ingest` and a shard do, up to all that is decided; returns the outcomes."""
-    stage, moments = LifecycleStage(), ListMoments()
+    stage, moments = LifecycleStage(), ListMoments(OwnerChains())
     state = stage.initial()
     outcomes: list[str] = []
     for item in read_documents(content):

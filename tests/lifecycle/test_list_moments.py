@@ -16,6 +16,7 @@ from engine.events.ids import observation_id
 from engine.events.inputs import JobObserved, NodeObserved, PodObserved
 from engine.events.jobs import JobPhaseChanged, TaskPhaseChanged
 from engine.kubernetes.list_moment import ListMoments, of_one_moment
+from engine.kubernetes.owner_chains import OwnerChains
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 ENDS = {"Succeeded", "Failed", "Lost"}
@@ -234,7 +235,7 @@ def test_pods_of_a_managed_job_end_it_as_ever():
 @pytest.mark.parametrize(("most", "size"), [(MOMENT_INPUTS, 1), (8, MOMENT_BYTES // 8)])
 def test_a_list_beyond_a_bound_is_several_moments(most: int, size: int):
     """What is held back has a bound in number and one in bytes; what is handed out then is one moment of its own."""
-    moments = ListMoments()
+    moments = ListMoments(OwnerChains())
     handed = [moments.take((1, "items"), [("jobs", raw_message("k", b"x" * size, number))]) for number in range(2 * most + 1)]
     sizes = [len(inputs) for inputs in handed]
     assert [at + 1 for at, size in enumerate(sizes) if size] == [most, 2 * most]

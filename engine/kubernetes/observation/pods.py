@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.events.inputs import PodDeleted, PodObserved
+from engine.events.inputs import POD, PodDeleted, PodObserved
 from engine.events.pod_shape import PREEMPTABLE, HostPort
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.observation.messages import pod_message
@@ -12,7 +12,7 @@ from engine.kubernetes.observation.moments import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
-from engine.kubernetes.reading.identity import controller, job_kind, people, pod_job_kind, queue_of, slot_of
+from engine.kubernetes.reading.identity import controller, job_kind, owner_above, people, pod_job_kind, queue_of, slot_of
 from engine.kubernetes.reading.owner_labels import join_of, label
 from engine.kubernetes.reading.pod_shape import host_ports
 from engine.kubernetes.reading.requests import observed_requests
@@ -77,6 +77,9 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     if join is not None:
         kind, through = join.kind, owner_name
         owner_uid, owner_name = label(join.uid, annotations, labels), label(join.name, annotations, labels)
+    elif kind == POD and (above := owner_above(metadata)):
+        kind, through = job_kind(text(above.get("kind")), above.get("apiVersion")), owner_name
+        owner_uid, owner_name = text(above.get("uid")), text(above.get("name"))
     task, index = slot_of(name, annotations, labels, join)
     tenant, project, user = people(labels)
     phase = verdict.phase

@@ -9,7 +9,7 @@ from engine.events.inputs import OTHER, POD
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
 from engine.kubernetes.reading.owner_labels import COMPLETION_INDEX, Join, joined_slot, number, task_of
 
-__all__ = ["SERVICE_KINDS", "controller", "job_kind", "job_name", "people", "pod_job_kind", "queue_of", "slot_of"]
+__all__ = ["SERVICE_KINDS", "controller", "job_kind", "job_name", "owner_above", "people", "pod_job_kind", "queue_of", "slot_of"]
 
 SERVICE_KINDS: Final = frozenset({"DaemonSet", "Deployment", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """Controllers of pods that serve without end, and are no job to list or bill. A static pod belongs to its node."""
@@ -47,6 +47,12 @@ def controller(metadata: dict[str, Any]) -> dict[str, Any]:
         if owner.get("controller") is True:
             return owner
     return mapping(None)
+
+
+def owner_above(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the owner that an object controlled by a pod names beside that pod, or an empty mapping."""
+    owners = (owner for owner in mappings(metadata.get("ownerReferences")) if text(owner.get("kind")) not in {None, POD})
+    return next((owner for owner in owners if text(owner.get("uid"))), mapping(None))
 
 
 def slot_of(

@@ -57,6 +57,7 @@ TASK_LABELS: Final = (
     TaskLabel("FC_TASKROLE_NAME", "FC_TASK_INDEX"),
     TaskLabel("replica-type", "replica-index"),
     TaskLabel("ray.io/group", named={"headgroup": "head"}),
+    TaskLabel("spark-role"),
     # `flow[0].train(2:b)` is the third of what one step fans out to, or its third try.
     TaskLabel("workflows.argoproj.io/node-name", pattern=r"\.([^.()]+)(?:\([^()]*\))?$"),
 )
