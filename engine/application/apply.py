@@ -19,7 +19,7 @@ from engine.history.reading import cluster_facts
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS
 from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
-from engine.kubernetes.manifests.queue_rules import tree_faults
+from engine.kubernetes.manifests.queue_rules import ROOT, tree_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.kubernetes.observation.cluster_facts import ClusterFacts, Known
 from engine.kubernetes.reading.documents import Document
@@ -193,7 +193,7 @@ def _judge_objects(
             applied.append(AppliedObject(kind, name, outcome))
             if isinstance(data, ObjectApplied) and kind == "Tenant" and (budget := budget_of(data.spec)) is not None:
                 budgets.append((part.place, budget))
-    queues: dict[str, dict[str, Any]] = {DEFAULT_QUEUE: {}} | {
+    queues: dict[str, dict[str, Any]] = {ROOT: {}, DEFAULT_QUEUE: {}} | {
         one.name: one.spec for one in facts.objects.values() if one.kind == "Queue"
     }
     for part in parts:

@@ -83,12 +83,12 @@ def change_queue_state(
 
 
 def _queues(log: SearchableLog) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return cluster → queue → its specification; each cluster has the default queue."""
+    """Return cluster → queue → its specification; each cluster has the queues root and default."""
     facts = ClusterFacts()
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for event in cluster_facts(log):
         facts.absorb(event)
-        found.setdefault(event.clusterid, {DEFAULT_QUEUE: {}})
+        found.setdefault(event.clusterid, {ROOT: {}, DEFAULT_QUEUE: {}})
     for (cluster, kind, name), given in facts.objects.items():
         if kind == "Queue":
             found[cluster][name] = given.spec

@@ -14,6 +14,7 @@ from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
 from engine.events.times import Micros
 from engine.history.billing import costs
 from engine.history.reading import cluster_facts
+from engine.kubernetes.manifests.queue_rules import ROOT
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.log.memory import MemoryLog
 from engine.log.port import Searchable
@@ -204,7 +205,9 @@ def _with_objects(facts: Facts, objects: Sequence[ObjectApplied], begin: Micros,
         SimulationError: a queue has no jobs and is not the history's, nor above one that is.
     """
     names = {(fact.kind, fact.name) for fact in objects}
-    known = used | {fact.name for _, fact in facts if isinstance(fact, ObjectApplied) and fact.kind == "Queue"}
+    known = (
+        used | {ROOT, DEFAULT_QUEUE} | {fact.name for _, fact in facts if isinstance(fact, ObjectApplied) and fact.kind == "Queue"}
+    )
     above = {fact.spec.get("parent") for fact in objects if fact.kind == "Queue"}
     for kind, name in sorted(names):
         if kind == "Queue" and name not in known | above:

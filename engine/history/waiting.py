@@ -22,8 +22,8 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     "QueueNotFound": ("its queue {about} does not exist", "create the queue, or name another one"),
     "QueueNotOpen": ("its queue {about} is closed", "open the queue, or name another one"),
     "QueueHierarchyInvalid": (
-        "the queues above its queue form a circle, or one of them is missing",
-        "correct `spec.parent` of the queues",
+        "the tree of queues cannot be used: {message}",
+        "correct `spec.parent` of that queue",
     ),
     "QueueOverused": ("its queue {about} holds all that it deserves", "wait for its jobs, or raise the queue's weight or share"),
     "QueueLimit": (

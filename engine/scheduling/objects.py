@@ -19,8 +19,8 @@ from engine.scheduling.model.notices import Tenant
 from engine.scheduling.model.queues import Queue
 
 __all__ = [
-    "DEFAULT_QUEUE",
     "GPU",
+    "IMPLIED_QUEUES",
     "Priorities",
     "budgets_of",
     "micros",
@@ -31,8 +31,8 @@ __all__ = [
     "weights_of",
 ]
 
-DEFAULT_QUEUE: Final = "default"
-"""A queue that is there without being given: jobs that name none are in it (Volcano)."""
+IMPLIED_QUEUES: Final = ("root", "default")
+"""Queues that exist without being declared: the one above all others, and the one of jobs that name none (Volcano)."""
 
 GPU: Final = "nvidia.com/gpu"
 
@@ -57,7 +57,7 @@ def node_of(seen: NodeObserved) -> Node:
 def queue_of(name: str, given: ObjectApplied | None) -> Queue | None:
     """Return a queue; `None`: there is none of that name."""
     if given is None:
-        return Queue(name) if name == DEFAULT_QUEUE else None
+        return Queue(name) if name in IMPLIED_QUEUES else None
     spec = given.spec
     try:
         return Queue(

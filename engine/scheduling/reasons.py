@@ -39,8 +39,8 @@ ReasonCode = Literal[
 ]
 """Why a job, or a pod of it, has no place.
 
-- `QueueNotFound`: its queue does not exist. `QueueNotOpen`: it is closed or being closed. `QueueHierarchyInvalid`: the queues
-  above it form a circle or one of them is missing.
+- `QueueNotFound`: its queue does not exist. `QueueNotOpen`: it is closed or being closed. `QueueHierarchyInvalid`: the
+  queues form no tree: one stands above itself, the one above it is missing, or one with jobs has others below it.
 - `QueueOverused`: its queue holds all that it deserves. `QueueLimit`: its request would take the queue (or one above) beyond what
   it may hold. `QuotaExceeded`: the namespace's quota does not allow it. `ClusterOvercommitted`: as much as the cluster may take on
   has been let in already. `ClusterTooSmall`: it would be let in by an empty cluster no more.

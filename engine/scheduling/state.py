@@ -20,7 +20,7 @@ from engine.scheduling.job_records import Attempt, Group, Head, Slot
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.objects import DEFAULT_QUEUE, Priorities
+from engine.scheduling.objects import IMPLIED_QUEUES, Priorities
 from engine.scheduling.scheduler import Scheduler
 
 __all__ = ["CALM", "PAGE", "ClusterState", "KnownJob", "State", "next_mark"]
@@ -232,7 +232,8 @@ class State:
             explainer = Explainer(scheduler.lines, lambda job: self.jobs[job].head)
             found = self.clusters[name] = ClusterState(name, model, scheduler, explainer, Priorities(self.facts, name))
             found.rounds = found.opened = self.ended.pop(name, 0)
-            model.set_queue(Queue(DEFAULT_QUEUE))
+            for queue in IMPLIED_QUEUES:
+                model.set_queue(Queue(queue))
         return found
 
     def rounds(self, name: str) -> int:

@@ -48,8 +48,8 @@ def busy(lahar):
 
 
 def test_a_queue_shows_its_share_and_who_waits_for_what(busy):
-    default, idle, research = busy("queue", "list", "--json").records
-    assert [one["name"] for one in (default, idle, research)] == ["default", "idle", "research"]
+    default, idle, research, root = busy("queue", "list", "--json").records
+    assert [one["name"] for one in (default, idle, research, root)] == ["default", "idle", "research", "root"]
     assert (idle["state"], idle["share"], idle["jobs"], idle["waiting"]) == ("Open", None, {}, [])
     assert research["allocated"] == {"cpu": 2000, "memory": 2 * GI, "nvidia.com/gpu": 2000, "pods": 2000}
     assert (research["weight"], research["plugin"], research["jobs"]) == (2, "proportion", {"Inqueue": 2, "Pending": 1})
@@ -107,12 +107,12 @@ def test_a_closed_queue_is_closing_until_its_jobs_are_over(busy):
     busy("queue", "close", "research")
     busy("queue", "close", "idle")
     states = {one["name"]: one["state"] for one in busy("queue", "list", "--json").records}
-    assert states == {"default": "Open", "idle": "Closed", "research": "Closing"}
+    assert states == {"default": "Open", "idle": "Closed", "research": "Closing", "root": "Open"}
     assert busy("queue", "close", "idle").out == "Queue idle: was Closed\n"
     assert busy("queue", "open", "research", "--json").record["outcome"] == "changed"
     assert busy("queue", "open", "research", "--json").record["outcome"] == "unchanged"
     assert "no queue 'nope'" in busy("queue", "open", "nope", code=3).err
-    assert "root" in busy("queue", "close", "root", code=3).err
+    assert "root" in busy("queue", "close", "root", code=2).err
 
 
 def test_a_queue_closes_and_opens_with_what_is_below_it_and_is_else_as_it_was(lahar):

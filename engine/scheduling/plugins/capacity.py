@@ -82,9 +82,14 @@ class Capacity(LimitsQueues):
         self._hierarchy = "hierarchy" in self.option.enabled
         self._paths: dict[str, list[Portion]] = {}
         self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}
-        self._valid = self._build_tree() if self._hierarchy else self._build_list()
+        self._fault = ""
+        """Why the tree of queues cannot be used: then none of its jobs is let in (Volcano)."""
+        if self._hierarchy:
+            self._fault = self._build_tree()
+        else:
+            self._build_list()
 
-    def _build_list(self) -> bool:
+    def _build_list(self) -> None:
         guaranteed: Amounts = {}
         for portion in self._portions.values():
             add(guaranteed, portion.queue.guarantee.items())
@@ -94,21 +99,23 @@ class Capacity(LimitsQueues):
             portion.guarantee = queue.guarantee
             capped = {name: min(amount, portion.limit.get(name, inf)) for name, amount in queue.deserved.items()}
             portion.deserved = largest(capped, queue.guarantee)
-        return True
 
-    def _build_tree(self) -> bool:
-        """Hand limits down from the root; return whether the queues form one tree with jobs in its leaves only."""
+    def _build_tree(self) -> str:
+        """Hand limits down from the root; return why the queues are not one tree with jobs in its leaves only, empty: they are."""
         if _ROOT not in self._portions:
-            return False
+            return "queue root does not exist"
         for name, portion in self._portions.items():
-            path = self.session.cluster.path_of(name)
-            if path[-1].name != _ROOT:
-                return False
+            last = (path := self.session.cluster.path_of(name))[-1]
+            if last.name != _ROOT:
+                above = last.parent or _ROOT
+                missing = f"queue {above} above queue {last.name} does not exist"
+                return f"queue {name} stands above itself" if above in self._portions else missing
             if name != _ROOT:
                 self._portions[path[1].name].children.append(portion)
         busy = [self._portions[name] for name in self.session.cluster.jobs_of_queue if name in self._portions]
-        if any(portion.children for portion in busy):
-            return False
+        for portion in busy:
+            if portion.children:
+                return f"queue {portion.queue.name} has jobs of its own and queues below it"
         for leaf in busy:
             for portion in self._path(leaf.queue):
                 portion.first = min(portion.first, (leaf.queue.created, leaf.queue.name))
@@ -121,7 +128,7 @@ class Capacity(LimitsQueues):
         for child in root.children:
             add(root.guarantee, child.guarantee.items())
             add(root.deserved, child.deserved.items())
-        return True
+        return ""
 
     def _path(self, queue: Queue) -> list[Portion]:
         """Return the portions that a queue's jobs count for, the queue's own first."""
@@ -177,7 +184,7 @@ class Capacity(LimitsQueues):
 
         With `ancestorReclaimLevel` a queue above it that deserves more will do.
         """
-        if not (self._valid and queue.open):
+        if self._fault or not queue.open:
             return False
         path = self._path(queue)
         if not within(queue.allocated, task.pod_class.items, path[0].limit):
@@ -196,17 +203,17 @@ class Capacity(LimitsQueues):
         queue = job.path[0]
         if self._takes_jobs(queue):
             return super().job_enqueueable(job)
-        self.session.explain(job, "QueueHierarchyInvalid", self.NAME, queue.name)
+        self.session.explain(job, "QueueHierarchyInvalid", self.NAME, queue.name, message=self._fault)
         return REJECT
 
     def _takes_jobs(self, queue: Queue) -> bool:
-        return self._valid and not (self._hierarchy and self._portions[queue.name].children)
+        return not (self._fault or (self._hierarchy and self._portions[queue.name].children))
 
     # Victims --------------------------------------------------------------------------------------------------------------
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
         """Return tasks of queues that hold more than they deserve, of what the tasks take, as long as they do."""
-        if not self._valid:
+        if self._fault:
             return []
         wanted = {name for name, _ in task.pod_class.items if name != PODS}
         left: dict[str, Amounts] = {}
