@@ -85,6 +85,8 @@ class JobExplained(Data):
     """Ids of the jobs directly ahead, at most three, the nearest last."""
     message: str = ""
     """Details in words."""
+    asked: dict[str, int] = field(default_factory=dict)
+    """Resource that is missing → how much is asked for, where that alone is too much, whatever ends. Units as in `missing`."""
 
 
 @event("lahar.decision.timed_out.v1", topic="scheduling", stability="operational")

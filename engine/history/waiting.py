@@ -28,16 +28,28 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     "QueueOverused": ("its queue {about} holds all that it deserves", "wait for its jobs, or raise the queue's weight or share"),
     "QueueLimit": (
         "with it, queue {about} would hold more than it may",
-        "wait for jobs of the queue, or raise its weight, deserved or capability",
+        "wait until jobs of queue {about} free {missing}, or raise its weight, deserved or capability",
     ),
-    "QuotaExceeded": ("the quota of namespace {about} does not allow it", "wait for jobs of the namespace, or raise its quota"),
+    "QueueTooSmall": (
+        "it asks for {asked}, and queue {about} may hold {most} in all",
+        "waiting does not help: raise the capability of queue {about} by {missing} (or that of a queue above it, or lower what is"
+        " guaranteed to others), or ask for less",
+    ),
+    "QuotaExceeded": (
+        "the quota of namespace {about} does not allow it",
+        "wait until jobs of namespace {about} free {missing}, or raise its quota",
+    ),
+    "QuotaTooSmall": (
+        "it asks for {asked}, and the quota of namespace {about} allows {most} in all",
+        "waiting does not help: raise the quota by {missing}, or ask for less",
+    ),
     "ClusterOvercommitted": (
         "as much has been let in as the cluster may take on",
         "wait, add nodes, or raise `overcommit-factor` of plugin overcommit",
     ),
     "ClusterTooSmall": (
         "it asks for more than the whole cluster may take on",
-        "waiting does not help: add nodes, or ask for less",
+        "waiting does not help: add nodes with {missing}, or ask for less",
     ),
     "NotEnoughPods": (
         "it has fewer pods than its gang needs",
@@ -58,6 +70,10 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
         "no node has enough left for a pod of task {about}",
         "free or add what the nodes lack, or ask for less",
     ),
+    "NodeTooSmall": (
+        "no node is large enough for a pod of task {about}",
+        "waiting does not help: add a larger node, or ask for less",
+    ),
     "NoVictims": ("no node becomes free enough by evicting whom it may evict", "wait, or add nodes"),
     "NoticeGiven": (
         "jobs of queue {about} have been given notice for it",
@@ -67,10 +83,15 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     "Waiting": ("nothing stops it, its turn has not come", "wait"),
 }
 """Reason → what it says of the job, and what an operator can do."""
+_SHARE: Final = (
+    "wait for jobs of its queue and of others: its queue's share is {missing} too small for it now; or raise the queue's weight"
+)
+"""Advice where a share is the limit, which grows as other queues ask for less."""
 _OF_NODES: Final = ("no node takes a pod of task {about}", "change the nodes that should take it, or what it demands of nodes")
 
 _NODES: Final[dict[str, str]] = {
     "InsufficientResource": "with too little {resource}",
+    "NodeTooSmall": "with too little {resource} even when empty",
     "NodeUnschedulable": "cordoned",
     "NodeSelector": "that it does not select",
     "NodeAffinity": "outside its affinity",
@@ -104,11 +125,9 @@ class Waiting:
     def sentences(self) -> list[str]:
         """Return what stops the job, and its place in the queue."""
         said = self.event.data
-        text, _ = _REASONS.get(said.reason, _OF_NODES)
-        found = text.format(about=said.about or "?", message=brief(said.message))
-        lacking = [f"{amount(name, value)} {name}" for name, value in said.missing.items()]
-        if lacking:
-            found += f"; {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" + (
+        found = self._filled_in(_REASONS.get(said.reason, _OF_NODES)[0])
+        if said.missing:
+            found += f"; {_amounts(said.missing)} {'is' if len(said.missing) == 1 else 'are'} missing" + (
                 " on the nearest" if said.nodes else ""
             )
         by = ", ".join(filter(None, (said.action, said.plugin, said.reason)))
@@ -126,8 +145,19 @@ class Waiting:
 
     def advice(self) -> str:
         """Return what an operator can do."""
-        reason = self.event.data.reason
-        return f"{reason}: {_REASONS.get(reason, _OF_NODES)[1]}"
+        said = self.event.data
+        shared = said.reason == "QueueLimit" and said.plugin == "proportion" and said.action != "enqueue"
+        return f"{said.reason}: {self._filled_in(_SHARE if shared else _REASONS.get(said.reason, _OF_NODES)[1])}"
+
+    def _filled_in(self, text: str) -> str:
+        said = self.event.data
+        return text.format(
+            about=said.about or "?",
+            message=brief(said.message),
+            missing=_amounts(said.missing) or "more",
+            asked=_amounts(said.asked),
+            most=_amounts({name: value - said.missing.get(name, 0) for name, value in said.asked.items()}),
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the reason as JSON; amounts as in the event."""
@@ -138,6 +168,7 @@ class Waiting:
             "plugin": said.plugin,
             "about": said.about,
             "missing": said.missing,
+            "asked": said.asked,
             "nodes": said.nodes,
             "queue": said.queue,
             "place": said.place,
@@ -147,6 +178,10 @@ class Waiting:
             "since": format_time(self.since),
             "event": self.event.id,
         }
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return listed([f"{amount(name, value)} {name}" for name, value in amounts.items()])
 
 
 def _node(word: str, count: int) -> str:

@@ -49,6 +49,7 @@ def explanation(reason: Reason, queue: str) -> JobExplained:
         dict(islice(reason.nodes.items(), NAMES)),
         queue,
         message=reason.message,
+        asked={name: ceil(amount) for name, amount in islice(reason.asked.items(), NAMES)},
     )
 
 

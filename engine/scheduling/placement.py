@@ -234,8 +234,8 @@ class Placement:
         """Say why no node takes a task.
 
         Returns:
-            Word → number of nodes where that is the first thing that fails, resources last; and of the resources, how much is
-            missing on the node that comes nearest in each.
+            Word → number of nodes where that is the first thing that fails, resources last: first those of which even an empty
+            node has too little. And of the resources, how much is missing on the node that comes nearest in each.
         """
         found, clock = self._judged(task), self._table.clock
         pod_verdicts = list(self._pod_verdicts(task))
@@ -249,15 +249,16 @@ class Placement:
                 counts[verdict.reason] = counts.get(verdict.reason, 0) + failed
                 left &= verdict.passes
         missing: dict[str, float] = {}
-        for name, amount in task.pod_class.items:
-            future = self._table.future_of(name)
-            lacking = left & (future < amount)
-            failed = int(np.count_nonzero(lacking))
-            if failed:
-                counts[f"InsufficientResource/{name}"] = failed
-                if failed == np.count_nonzero(left):
-                    missing[name] = amount - int(future[lacking].max())
-                left &= ~lacking
+        for word, room_of in (("NodeTooSmall", self._table.allocatable_of), ("InsufficientResource", self._table.future_of)):
+            for name, amount in task.pod_class.items:
+                room = room_of(name)
+                lacking = left & (room < amount)
+                failed = int(np.count_nonzero(lacking))
+                if failed:
+                    counts[f"{word}/{name}"] = failed
+                    if failed == np.count_nonzero(left):
+                        missing[name] = amount - int(room[lacking].max())
+                    left &= ~lacking
         found.refusals = (clock, counts, missing)
         return counts, missing
 

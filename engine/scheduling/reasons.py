@@ -13,7 +13,9 @@ ReasonCode = Literal[
     "QueueHierarchyInvalid",
     "QueueOverused",
     "QueueLimit",
+    "QueueTooSmall",
     "QuotaExceeded",
+    "QuotaTooSmall",
     "ClusterOvercommitted",
     "ClusterTooSmall",
     "NotEnoughPods",
@@ -23,6 +25,7 @@ ReasonCode = Literal[
     "GangNotComplete",
     "GangTooLarge",
     "InsufficientResource",
+    "NodeTooSmall",
     "NodeUnschedulable",
     "NodeSelector",
     "NodeAffinity",
@@ -42,13 +45,15 @@ ReasonCode = Literal[
 - `QueueNotFound`: its queue does not exist. `QueueNotOpen`: it is closed or being closed. `QueueHierarchyInvalid`: the
   queues form no tree: one stands above itself, the one above it is missing, or one with jobs has others below it.
 - `QueueOverused`: its queue holds all that it deserves. `QueueLimit`: its request would take the queue (or one above) beyond what
-  it may hold. `QuotaExceeded`: the namespace's quota does not allow it. `ClusterOvercommitted`: as much as the cluster may take on
-  has been let in already. `ClusterTooSmall`: it would be let in by an empty cluster no more.
+  it may hold; `QueueTooSmall`: even if the queue held nothing. `QuotaExceeded`: the namespace's quota does not allow it;
+  `QuotaTooSmall`: nor would it if nothing else were there. `ClusterOvercommitted`: as much as the cluster may take on has been let
+  in already. `ClusterTooSmall`: an empty cluster would not let it in, or not take its gang.
 - `NotEnoughPods`, `NotEnoughPodsOfTask`, `NotEnoughSubGroups`: the job has fewer pods, pods of a task, or complete sub-groups than
   its gang needs. `SchedulingGated`: its pods have scheduling gates.
 - `GangNotComplete`: some of its pods found a place, but fewer than its gang needs. `GangTooLarge`: its gang, or one of its
   sub-groups, needs more places than one decision can give.
-- Of nodes: `InsufficientResource` (too little of a resource is left), `NodeUnschedulable` (cordoned), `NodeSelector`,
+- Of nodes: `InsufficientResource` (too little of a resource is left), `NodeTooSmall` (too little of it even when empty),
+  `NodeUnschedulable` (cordoned), `NodeSelector`,
   `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`, `PodAntiAffinity`, `TopologySpread` (too many in
   the domain), `RevocableZone` (outside its hours, or not for this pod).
 - `NoVictims`: no node becomes free enough by evicting whom it may evict.
@@ -73,6 +78,8 @@ class Reason:
     """The queue, the task's role or the resource that is meant."""
     missing: dict[str, float] = field(default_factory=dict)
     """Resource → how much of it is lacking: to the limit of a queue, or on the node that comes nearest."""
+    asked: dict[str, float] = field(default_factory=dict)
+    """The same resources → how much is asked for, where that alone is too much, whatever ends."""
     nodes: dict[str, int] = field(default_factory=dict)
     """Word of this vocabulary (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""
     message: str = ""

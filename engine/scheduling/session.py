@@ -162,10 +162,11 @@ class Session:
         missing: Mapping[str, float] | None = None,
         nodes: Mapping[str, int] | None = None,
         message: str = "",
+        asked: Mapping[str, float] | None = None,
     ) -> None:
-        """Say why a job stays pending."""
+        """Record why a job stays pending."""
         self.outcome.explained[job.key] = Reason(
-            self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}), message
+            self._action, code, plugin, subject, dict(missing or {}), dict(asked or {}), dict(nodes or {}), message
         )
 
     def look_again(self, at: int) -> None:
@@ -324,16 +325,10 @@ class Session:
         """Return the first plugin by whose limit a queue may not take a task, and by how much; empty: there is none."""
         for tier in self._points["lacking"]:
             for function in tier:
-                plugin, missing = function(queue, task)
-                if missing:
-                    return plugin, missing
+                plugin, lacking = function(queue, task)
+                if lacking:
+                    return plugin, lacking
         return "", {}
-
-    def explain_limit(self, job: Job, queue: Queue, task: Task) -> None:
-        """Say that a queue may not take a task of a job, and by how much."""
-        plugin, missing = self.lacking(queue, task)
-        code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
-        self.explain(job, code, plugin, queue.name, missing)
 
     def share_of(self, queue: Queue) -> QueueShare | None:
         """Return what a queue is to have, by the first plugin that says so; `None`: none does."""

@@ -148,7 +148,7 @@ def test_time_alone_wakes_a_round():
 @pytest.mark.parametrize(
     ("prepare", "code", "said"),
     [
-        (lambda cluster: add(cluster, "j", 1500), "InsufficientResource", {"missing": {"cpu": 500}}),
+        (lambda cluster: add(cluster, "j", 1500), "NodeTooSmall", {"missing": {"cpu": 500}, "asked": {"cpu": 1500}}),
         (lambda cluster: add(cluster, "j", 600, 600, min_member=2), "GangNotComplete", {"nodes": {"InsufficientResource/cpu": 1}}),
         (lambda cluster: add(cluster, "j", 100, min_member=2), "NotEnoughPods", {}),
         (lambda cluster: add(cluster, "j", 100, min_member=1, role_minimum={"ps": 1}), "NotEnoughPodsOfTask", {"subject": "ps"}),
@@ -179,7 +179,8 @@ def test_a_pending_job_says_why(prepare, code, said):
 def test_a_queue_that_is_full_says_how_much_is_missing(plugin):
     cluster = cluster_of(1000)
     cluster.set_queue(Queue("q", capability={"cpu": 700}))
-    add(cluster, "j", 900)
+    add(cluster, "i", 500, on="n0", phase="Running")
+    add(cluster, "j", 400)
     reason = Scheduler(cluster, configuration(plugin, actions="enqueue allocate")).round(SECOND).reasons["ns/j"]
     assert (reason.code, reason.plugin, reason.subject, reason.missing) == ("QueueLimit", plugin, "q", {"cpu": 200})
 
@@ -202,7 +203,7 @@ def test_most_nodes_give_the_reason():
         cluster.set_node(Node(name, {"cpu": 9000, "memory": 9, "pods": 9000}, unschedulable=True))
     add(cluster, "j", 5000)
     reason = Scheduler(cluster, configuration("proportion", actions="enqueue allocate")).round(SECOND).reasons["ns/j"]
-    assert (reason.code, reason.nodes) == ("NodeUnschedulable", {"NodeUnschedulable": 2, "InsufficientResource/cpu": 1})
+    assert (reason.code, reason.nodes) == ("NodeUnschedulable", {"NodeUnschedulable": 2, "NodeTooSmall/cpu": 1})
 
 
 def test_a_quota_and_a_closed_queue_say_so():

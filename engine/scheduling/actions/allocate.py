@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from engine.scheduling.actions.enqueue import let_in
+from engine.scheduling.limits import explain_limit, explain_too_small
 from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.model.sub_groups import SubGroups
@@ -15,7 +16,12 @@ from engine.scheduling.reasons import Reason, ReasonCode
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "explain_refusal"]
+
+_ENDING: Final = frozenset(
+    {"InsufficientResource", "HostPort", "PodAffinity", "PodAntiAffinity", "TopologySpread", "RevocableZone"}
+)
+"""Reasons of nodes that go with the pods, or the hours, that they are due to."""
 
 _Refused: TypeAlias = dict[tuple[PodClass, str, str], tuple[int, Reason]]
 """Class, namespace and role of pods that no node takes → at which revision of the cluster, and why."""
@@ -80,7 +86,9 @@ def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job,
     if not session.allocatable(queue, task):
         if len(tasks) > 1:  # a plugin may judge each by itself
             return False
-        session.explain_limit(job, queue, task)
+        explain_limit(session, job, queue, task)
+        return True
+    if _cluster_too_small(session, job):
         return True
     kind, revision = (pod_class, job.namespace, task.role), session.cluster.revision
     at, reason = refused.get(kind, (-1, None))
@@ -89,7 +97,7 @@ def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job,
         return True
     if placement.best(task) is not None:
         return False
-    _explain_refusal(session, placement, job, task)
+    explain_refusal(session, placement, job, task)
     refused[kind] = (revision, session.outcome.explained[job.key])
     return True
 
@@ -215,7 +223,7 @@ def _place_tasks(
         if enough():
             break
     if limited is not None:
-        session.explain_limit(job, queue, limited)
+        explain_limit(session, job, queue, limited)
     return refused
 
 
@@ -254,15 +262,32 @@ def _place_sub_groups(
 def _explain(session: Session, placement: Placement, job: Job, refused: Task | None, *, ready: bool, placed: int) -> None:
     """Say why a task of a job found no node: what most nodes refuse it for, and what is missing."""
     if refused is not None:
-        _explain_refusal(session, placement, job, refused, "GangNotComplete" if placed and not ready else None)
+        if not _cluster_too_small(session, job):
+            explain_refusal(session, placement, job, refused, "GangNotComplete" if placed and not ready else None)
     elif not job.with_status("Pending"):
         session.outcome.explained.pop(job.key, None)
 
 
-def _explain_refusal(session: Session, placement: Placement, job: Job, task: Task, code: ReasonCode | None = None) -> None:
+def _cluster_too_small(session: Session, job: Job) -> bool:
+    """Record that even an empty cluster has too little for a job's gang; return whether it is so."""
+    return explain_too_small(session, job, "ClusterTooSmall", "", "", job.min_resources or {}, session.total)
+
+
+def explain_refusal(session: Session, placement: Placement, job: Job, task: Task, code: ReasonCode | None = None) -> None:
+    """Record why no node takes a task: what most nodes refuse it for, unless `code` says more.
+
+    That nodes are too small is the reason only if nothing can end that would make one of the nodes take it.
+    """
     nodes, missing = placement.refusals(task)
-    most = max(nodes, key=nodes.__getitem__, default="InsufficientResource").partition("/")[0]
-    session.explain(job, code or cast("ReasonCode", most), subject=task.role, missing=missing, nodes=nodes)
+    words = {word: word.partition("/")[0] for word in nodes}
+    if not _ENDING.isdisjoint(words.values()):
+        words = {word: reason for word, reason in words.items() if reason != "NodeTooSmall"}
+    most = words[max(words, key=nodes.__getitem__)] if words else "InsufficientResource"
+    if most == "NodeTooSmall":
+        asked = {name: task.pod_class.request[name] for name in missing}
+        session.explain(job, "NodeTooSmall", subject=task.role, missing=missing, nodes=nodes, asked=asked)
+    else:
+        session.explain(job, code or cast("ReasonCode", most), subject=task.role, missing=missing, nodes=nodes)
 
 
 def may_still_be_ready(job: Job, failed: set[str]) -> bool:

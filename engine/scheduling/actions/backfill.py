@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.scheduling.actions.allocate import explain_refusal
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -24,8 +25,7 @@ def backfill(session: Session, placement: Placement) -> None:
             session.cluster.move(task, "Pending", None)
         best = placement.best(task)
         if best is None:
-            nodes, missing = placement.refusals(task)
-            session.explain(task.job, "InsufficientResource", subject=task.role, missing=missing, nodes=nodes)
+            explain_refusal(session, placement, task.job, task)
             continue
         node, at_once = best
         if session.outcome.bound_of.get(task.job.key, 0) >= session.sizes.most(task.job):

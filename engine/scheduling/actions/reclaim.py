@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.victims import make_room, may_preempt, starving, victims_on
+from engine.scheduling.limits import explain_limit
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -58,7 +59,7 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
             continue
         if not session.preemptive(queue, task):
             if job.key not in session.outcome.explained:
-                session.explain_limit(job, queue, task)
+                explain_limit(session, job, queue, task)
             continue
         moves = None if task.pod_class in hopeless else _make_room(session, placement, evictable, task)
         if moves is None:

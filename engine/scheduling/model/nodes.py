@@ -107,8 +107,15 @@ class NodeTable:
 
     def future_of(self, name: str) -> NDArray[np.int64]:
         """Return what will be idle of a resource on all nodes: nothing of one that no node states."""
+        return self._of(name, self.future)
+
+    def allocatable_of(self, name: str) -> NDArray[np.int64]:
+        """Return what all nodes have of a resource when they are empty."""
+        return self._of(name, self.allocatable)
+
+    def _of(self, name: str, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
         row = self.resources.get(name)
-        return np.zeros(len(self.nodes), np.int64) if row is None else self.future[row]
+        return np.zeros(len(self.nodes), np.int64) if row is None else amounts[row]
 
     def column(self, key: str) -> Column:
         """Return a label of all nodes; a name that none of them has costs nothing that lasts."""

@@ -6,10 +6,10 @@ from typing import ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import Arguments, PluginOption
+from engine.scheduling.limits import explain_too_small
 from engine.scheduling.model.amounts import PODS, Amounts, add, missing
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import Asked, asked
-from engine.scheduling.reasons import ReasonCode
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
@@ -36,8 +36,8 @@ class Overcommit(Plugin):
         """Look at what is free and what is claimed when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
-        self._found: dict[Asked, tuple[ReasonCode, Amounts]] = {}
-        """What jobs ask for → what is lacking, and of what; until one is let in."""
+        self._found: dict[Asked, Amounts] = {}
+        """What jobs ask for → what is lacking; until one is let in."""
 
     def _room(self) -> tuple[Amounts, Amounts, Amounts]:
         """Return what has been let in, what may be, and what an empty cluster would let in."""
@@ -61,19 +61,14 @@ class Overcommit(Plugin):
         if wanted is None:
             return PERMIT
         if wanted not in self._found:
-            self._found[wanted] = self._lacking(wanted)
-        code, lacking = self._found[wanted]
+            inqueue, limit, _ = self._room()
+            self._found[wanted] = missing(inqueue, wanted, limit)
+        lacking = self._found[wanted]
         if not lacking:
             return PERMIT
-        self.session.explain(job, code, self.NAME, missing=lacking)
+        if not explain_too_small(self.session, job, "ClusterTooSmall", self.NAME, "", dict(wanted), self._room()[2]):
+            self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=lacking)
         return REJECT
-
-    def _lacking(self, wanted: Asked) -> tuple[ReasonCode, Amounts]:
-        """Return how much of what is asked for does not fit, and why; nothing, if it fits."""
-        inqueue, limit, whole = self._room()
-        lacking = missing(inqueue, wanted, limit)
-        too_small = missing({}, wanted, whole) if lacking else {}
-        return ("ClusterTooSmall", too_small) if too_small else ("ClusterOvercommitted", lacking)
 
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""

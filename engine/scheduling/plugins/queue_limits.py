@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from math import inf
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.limits import explain_queue_too_small
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
@@ -60,8 +61,9 @@ class LimitsQueues(Plugin, ABC):
             claims = dict(limited.allocated)
             add(claims, self._claimed().get(limited.name, {}).items())
             if not within(claims, job.min_resources.items(), limit):
-                lacking = missing(claims, job.min_resources.items(), limit)
-                self.session.explain(job, "QueueLimit", self.NAME, limited.name, lacking)
+                if not explain_queue_too_small(self.session, job, queue, self.NAME, job.min_resources):
+                    lacking = missing(claims, job.min_resources.items(), limit)
+                    self.session.explain(job, "QueueLimit", self.NAME, limited.name, lacking)
                 return REJECT
         return PERMIT
 

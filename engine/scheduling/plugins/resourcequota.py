@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.limits import explain_too_small
 from engine.scheduling.model.amounts import Amounts, add
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import Asked, asked
@@ -38,14 +39,15 @@ class ResourceQuota(Plugin):
         for quota in self.session.cluster.quotas:
             if quota.namespace != job.namespace or quota.scoped:
                 continue
+            asked = {name: amount for name in quota.hard if (amount := _asked(job.min_resources, name)) > 0}
             missing = {
                 name: excess
-                for name, hard in quota.hard.items()
-                if (asked := _asked(job.min_resources, name)) > 0
-                and (excess := quota.used.get(name, 0) + _asked(pending, name) + asked - hard) > 0
+                for name, amount in asked.items()
+                if (excess := quota.used.get(name, 0) + _asked(pending, name) + amount - quota.hard[name]) > 0
             }
             if missing:
-                self.session.explain(job, "QuotaExceeded", self.NAME, job.namespace, missing)
+                if not explain_too_small(self.session, job, "QuotaTooSmall", self.NAME, job.namespace, asked, quota.hard):
+                    self.session.explain(job, "QuotaExceeded", self.NAME, job.namespace, missing)
                 return REJECT
         return PERMIT
 

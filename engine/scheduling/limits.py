@@ -1,0 +1,56 @@
+"""Limits that a request runs into: for now, or whatever ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.scheduling.model.amounts import missing
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.reasons import ReasonCode
+from engine.scheduling.session import Session
+
+__all__ = ["explain_limit", "explain_queue_too_small", "explain_too_small"]
+
+
+def explain_limit(session: Session, job: Job, queue: Queue, task: Task) -> None:
+    """Record that a queue may not take a task of a job, and by how much."""
+    plugin, lacking = session.lacking(queue, task)
+    if not queue.open:
+        session.explain(job, "QueueNotOpen", plugin, queue.name, lacking)
+    elif not explain_queue_too_small(session, job, queue, plugin, task.pod_class.request):
+        session.explain(job, "QueueLimit", plugin, queue.name, lacking)
+
+
+def explain_queue_too_small(session: Session, job: Job, queue: Queue, plugin: str, asked: Mapping[str, float]) -> bool:
+    """Record that a queue may never hold what a job asks for, since it or the cluster is too small; return whether it is so."""
+    share = session.share_of(queue)
+    return explain_too_small(session, job, "ClusterTooSmall", plugin, "", asked, session.total) or (
+        share is not None and explain_too_small(session, job, "QueueTooSmall", plugin, queue.name, asked, share.limit)
+    )
+
+
+def explain_too_small(
+    session: Session,
+    job: Job,
+    code: ReasonCode,
+    plugin: str,
+    subject: str,
+    asked: Mapping[str, float],
+    most: Mapping[str, float],
+) -> bool:
+    """Record that a request is more than there will ever be, whatever ends; return whether it is.
+
+    Args:
+        session: the session.
+        job: the job.
+        code: the reason.
+        plugin: whose limit it is; empty: the action itself.
+        subject: whose limit it is, as in `Reason`.
+        asked: resource → how much the job asks for.
+        most: resource → how much there is while nothing is taken.
+    """
+    lacking = missing({}, asked.items(), most)
+    if lacking:
+        session.explain(job, code, plugin, subject, lacking, asked={name: asked[name] for name in lacking})
+    return bool(lacking)
