@@ -145,7 +145,9 @@ def group_cells(group: GroupStanding) -> tuple[str, ...]:
 def _reason(group: GroupStanding) -> str:
     """Return why a group waits, in a few words."""
     said = group.reason
+    if group.promised:
+        return f"promised {', '.join(group.promised)}"
     if said is None:
-        return f"promised {', '.join(group.promised)}" if group.promised else "held" if group.held else NONE
+        return "held" if group.held else NONE
     lacking = ", ".join(f"{amount(name, value)} {name}" for name, value in said.missing.items())
     return f"{said.reason}: {lacking} missing" if lacking else said.reason

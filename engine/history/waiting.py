@@ -32,8 +32,7 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     ),
     "QueueTooSmall": (
         "it asks for {asked}, and queue {about} may hold {most} in all",
-        "waiting does not help: raise the capability of queue {about} by {missing} (or that of a queue above it, or lower what is"
-        " guaranteed to others), or ask for less",
+        "waiting does not help: raise the capability of queue {about} by {missing} (or of one above it, or guarantee others less)",
     ),
     "QuotaExceeded": (
         "the quota of namespace {about} does not allow it",
@@ -74,6 +73,7 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
         "no node is large enough for a pod of task {about}",
         "waiting does not help: add a larger node, or ask for less",
     ),
+    "VictimsLeaving": ("it waits for evicted pods to leave the places that it is promised", "wait until they have left"),
     "NoVictims": ("no node becomes free enough by evicting whom it may evict", "wait, or add nodes"),
     "NoticeGiven": (
         "jobs of queue {about} have been given notice for it",
@@ -142,6 +142,11 @@ class Waiting:
                 sentence(f"It was {place} that wait in queue {said.queue}" + (f", behind {listed(behind)}" if behind else ""))
             )
         return details
+
+    @property
+    def promised(self) -> bool:
+        """Whether it waits for nothing but promised places."""
+        return self.event.data.reason == "VictimsLeaving"
 
     def advice(self) -> str:
         """Return what an operator can do."""

@@ -128,8 +128,8 @@ def why_job(history: JobHistory, waiting: Waiting | None = None, notice: Noticed
     details += notice.sentences() if notice is not None else []
     if job.phase not in _ACTIVE:
         waiting = None
-    promise = promise_of(history.events) if waiting is None and job.phase in _ACTIVE else []
-    details += waiting.sentences() if waiting is not None else promise
+    promise = promise_of(history.events) if (waiting is None or waiting.promised) and job.phase in _ACTIVE else []
+    details += [*(waiting.sentences() if waiting is not None else ()), *promise]
     if job.phase in _ACTIVE:
         details += waiting_tasks(job, depends(job))
         details += _running(job)

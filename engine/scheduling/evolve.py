@@ -19,7 +19,7 @@ from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND
 from engine.scheduling.absorb import await_answer, be_patient, touch, touch_attempt
-from engine.scheduling.explanations import changed
+from engine.scheduling.explanations import words_of
 from engine.scheduling.job_records import Claim, Open
 from engine.scheduling.notices.evolve import evolve_notice
 from engine.scheduling.persist import cluster_record
@@ -32,6 +32,8 @@ COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
 """What a round counts."""
 ANSWER_WITHIN: Final = 60 * SECOND
 """A decision that lifecycle has not answered by then counts as late. What it holds stays held: lifecycle answers all of them."""
+_WORDS: Final = 8
+"""Reasons that a job is remembered to have been told, the latest ones."""
 
 
 def evolve(state: State, event: Event[Data]) -> None:
@@ -125,13 +127,16 @@ def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
             head.phase = data.phase
             stand(state, known)
         case JobExplained():
-            if changed(data, head.reason):
-                head.since = event.recordedtime
-            head.told = event.recordedtime
-            head.reason = data if data.reason else None
             if data.reason:
+                words = words_of(data)
+                if head.reason is None:
+                    head.since = event.recordedtime
+                earlier = [one for one in head.told_words if one != words]
+                head.told_words = [*earlier[1 - _WORDS :], words]
+                head.told, head.reason = event.recordedtime, data
                 cluster.explained[known.id] = None
             else:
+                head.reason = None
                 cluster.explained.pop(known.id, None)
         case DecisionTimedOut():
             if (late := head.open.get(data.decision)) is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
@@ -69,10 +70,14 @@ class _Queue:
     """The same by job; what differs from it is outdated."""
     checked: int = 0
     """Up to how many shifts that was done."""
+    later: dict[str, Micros] = field(default_factory=dict)
+    """Job of a kind that has news → when they are worth a record (microseconds)."""
+    turn: list[tuple[Micros, str]] = field(default_factory=list)
+    """The same as a heap; what differs from it is outdated."""
     first: list[Job] = field(default_factory=list)
     """The first ones, when all were last looked at."""
-    turns: list[tuple[Micros, Job]] | None = None
-    """When each of them may be told other figures (microseconds), the earliest first; `None`: it was not asked since."""
+    turns: list[tuple[Micros, int, Job]] | None = None
+    """When each may be told other figures (microseconds), the earliest first, its place, and it; `None`: it was not asked since."""
     seen: _Seen | None = None
     """What the last round has found: what is equal to it is told nobody before `again`."""
     again: Micros | None = None
@@ -84,6 +89,24 @@ class _Queue:
         if at < self.check.get(job, at + 1):
             self.check[job] = at
             self.checks.setdefault(at, []).append(job)
+
+    def put_off(self, job: str, due: Micros) -> None:
+        """Have a job looked at when its news are worth a record (microseconds)."""
+        if self.later.get(job) != due:
+            self.later[job] = due
+            heappush(self.turn, (due, job))
+
+    def has_turn(self, now: Micros) -> bool:
+        """Return whether news that were put off are worth a record now."""
+        return bool(self.turn) and self.turn[0][0] <= now
+
+    def turns_of(self, now: Micros) -> Iterator[str]:
+        """Yield the jobs whose news are worth a record now."""
+        while self.has_turn(now):
+            due, job = heappop(self.turn)
+            if self.later.get(job) == due:
+                del self.later[job]
+                yield job
 
     def due(self) -> Iterator[str]:
         """Yield the jobs that are to be looked at now."""
@@ -128,7 +151,7 @@ class Explainer:
             change = "other" if name in self._lines.shifts else _difference(queue, seen, waiting)
             if change == "figures":
                 queue.seen, queue.again = seen, self._figures(name, queue, outcome)
-            if change == "other" or (queue.again is not None and queue.again <= now):
+            if change == "other" or queue.has_turn(now) or (queue.again is not None and queue.again <= now):
                 queue.seen, queue.again = seen, None
                 found |= self._in_queue(name, queue, waiting, outcome, now)
             if queue.again is not None:
@@ -139,14 +162,14 @@ class Explainer:
     def _figures(self, name: str, queue: _Queue, outcome: Outcome) -> Micros | None:
         """Return when the figures of the first jobs are worth a record, where they alone are new (microseconds); `None`: never."""
         if queue.turns is None:
-            queue.turns = sorted(((figures_due(self._head(job.key)), job) for job in queue.first), key=itemgetter(0))
+            queue.turns = sorted((figures_due(self._head(job.key)), place, job) for place, job in enumerate(queue.first, 1))
         said: dict[int, JobExplained] = {}
-        for due, job in queue.turns:
+        for due, place, job in queue.turns:
             member, before = self._lines.member(job.key), self._head(job.key).reason
             reason = outcome.explained[job.key] if member is None else _part(outcome.refused[member[1]], job)
             if id(reason) not in said:
                 said[id(reason)] = explanation(reason, name)
-            if before is None or not same_figures(said[id(reason)], before):
+            if before is None or place != before.place or not same_figures(said[id(reason)], before):
                 return due
         return None
 
@@ -176,6 +199,10 @@ class Explainer:
                 queue.look_at(ident, left)
             else:
                 chosen[key] = member[0]
+        for ident in queue.turns_of(now):
+            member = self._lines.member(ident)
+            if member is not None and member[1] in ranks:
+                chosen[*ranks[member[1]], member[0].created, ident] = member[0]
         queue.told = {
             kind: found[-1][1] for kind, found in parts.items() if all(same_but_figures(said, found[-1][1]) for _, said in found)
         }
@@ -187,26 +214,32 @@ class Explainer:
             member = self._lines.member(job.key)
             said = own_parts[id(outcome.explained[job.key])] if member is None else _part(parts[member[1]], job)
             place = places.get(key) or waiting.place(key)
-            told = self._tells(queue, job.key, said, place, now)
-            if told:
+            due = self._due(queue, job.key, said, place, now)
+            if due is not None and due <= now:
                 found.append((job.key, replace(said, place=place, waiting=every, ahead=waiting.ahead(key, _AHEAD))))
-            if member is not None:
-                before = self._head(job.key).reason
-                queue.look_at(job.key, margin(place, place if told or before is None else before.place))
+            if member is None:
+                continue
+            if due is not None and due > now:
+                queue.put_off(job.key, due)
+                continue
+            queue.later.pop(job.key, None)
+            before = self._head(job.key).reason
+            queue.look_at(job.key, margin(place, place if due is not None or before is None else before.place))
         ahead = waiting.last(_AHEAD) if waiting.held else []
         for place, job in enumerate(waiting.held, every - len(waiting.held) + 1):
             said = explanation(outcome.explained[job.key], name)
-            if self._tells(queue, job.key, said, place, now):
+            due = self._due(queue, job.key, said, place, now)
+            if due is not None and due <= now:
                 found.append((job.key, replace(said, place=place, waiting=every, ahead=ahead[-_AHEAD:])))
             ahead = [*ahead, job.key]
         return found
 
-    def _tells(self, queue: _Queue, job: str, said: JobExplained, place: int, now: Micros) -> bool:
-        """Return whether a job is told its reason now; if it is to be told later, note when."""
+    def _due(self, queue: _Queue, job: str, said: JobExplained, place: int, now: Micros) -> Micros | None:
+        """Return from when on a reason is worth a record; for the first of a queue a round is asked for then."""
         due = due_at(said, place, self._head(job))
-        if due is not None and due > now:
+        if due is not None and due > now and place <= FIRST:
             queue.again = due if queue.again is None else min(queue.again, due)
-        return due is not None and due <= now
+        return due
 
     def silent(self, outcome: Outcome, explained: Collection[str]) -> list[str]:
         """Return the jobs about which a reason stands though a round has found none, by id.

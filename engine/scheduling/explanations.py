@@ -7,6 +7,7 @@ from itertools import islice
 from math import ceil
 from operator import attrgetter
 from typing import Final
+from zlib import crc32
 
 from engine.events.scheduling import JobExplained
 from engine.events.times import SECOND, Micros
@@ -17,7 +18,6 @@ __all__ = [
     "FIRST",
     "NAMES",
     "alike",
-    "changed",
     "due_at",
     "explanation",
     "figures_due",
@@ -25,6 +25,7 @@ __all__ = [
     "same_but_figures",
     "same_figures",
     "told_alike",
+    "words_of",
 ]
 
 NAMES: Final = 50
@@ -53,9 +54,10 @@ def explanation(reason: Reason, queue: str) -> JobExplained:
     )
 
 
-def changed(said: JobExplained, before: JobExplained | None) -> bool:
-    """Return whether a reason is another one than before: not only its figures, and its place more than a little."""
-    return before is None or not same_but_figures(said, before) or margin(said.place, before.place) == 0
+def words_of(said: JobExplained) -> int:
+    """Return a checksum of a reason's words: of all but its figures and place."""
+    reason, *others = _told(said)
+    return crc32("\n".join((_ALIKE.get(reason, reason), *others, said.queue, *sorted(said.nodes))).encode())
 
 
 def alike(one: str, other: str) -> bool:
@@ -73,9 +75,9 @@ def margin(place: int, told: int) -> int:
 def due_at(said: JobExplained, place: int, head: Head) -> Micros | None:
     """Return from when on a reason of a job is worth a record (microseconds); `None`: never, what stands says the same.
 
-    Another reason is worth one at once. Where figures alone differ, as they do each second in a busy cluster, the first of a queue
-    are told at a full minute: one minute after the last record at least, and the longer the reason stands the more rarely, down to
-    once an hour. Those behind them are told with their next place.
+    New words are worth one at once, so are those of a job about which no reason stands. Figures, places, and words that the job was
+    told before change each second in a busy cluster: they are told at a full minute, one minute after the last record at least, and
+    the longer the job waits the more rarely, down to once an hour. Behind the first of a queue figures are told with a new place.
 
     Args:
         said: the reason, whatever place it says.
@@ -83,9 +85,12 @@ def due_at(said: JobExplained, place: int, head: Head) -> Micros | None:
         head: of the job.
     """
     before = head.reason
-    if before is None or not same_but_figures(said, before) or margin(place, before.place) == 0:
+    if before is None:
         return 0
-    return None if place > FIRST or same_figures(said, before) else figures_due(head)
+    if not same_but_figures(said, before):
+        return figures_due(head) if words_of(said) in head.told_words else 0
+    news = margin(place, before.place) == 0 or (place <= FIRST and not same_figures(said, before))
+    return figures_due(head) if news else None
 
 
 def same_figures(said: JobExplained, before: JobExplained) -> bool:
@@ -94,7 +99,7 @@ def same_figures(said: JobExplained, before: JobExplained) -> bool:
 
 
 def figures_due(head: Head) -> Micros:
-    """Return from when on other figures are worth a record of one of the first jobs of a queue (microseconds)."""
+    """Return from when on other figures, another place or earlier words are worth a record (microseconds)."""
     wait = min(max(head.told - head.since, _MINUTE), _LONGEST)
     return -(-(head.told + wait) // _MINUTE) * _MINUTE
 

@@ -142,7 +142,7 @@ class Head(Struct, array_like=True):
     evicted: Micros = 0
     """When the last of them was."""
     since: Micros = 0
-    """When that reason was first written down, whatever its figures."""
+    """Since when it has had a reason without a break: from then on it is told ever more rarely."""
     told: Micros = 0
     """When it was last."""
     patience: Micros = 0
@@ -163,6 +163,8 @@ class Head(Struct, array_like=True):
     """Somebody has withdrawn a notice for it: it is given no other."""
     told_deadline: Micros = 0
     """It has left a notice with this deadline, and its pods run on: it gains no time so. 0: it has not."""
+    told_words: list[int] = []
+    """Checksums of the words of its last reasons (`words_of`), the latest last."""
 
     @property
     def left_notice(self) -> bool:

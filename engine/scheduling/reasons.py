@@ -35,6 +35,7 @@ ReasonCode = Literal[
     "PodAntiAffinity",
     "TopologySpread",
     "RevocableZone",
+    "VictimsLeaving",
     "NoVictims",
     "NoticeGiven",
     "PluginFailed",
@@ -53,10 +54,10 @@ ReasonCode = Literal[
 - `GangNotComplete`: some of its pods found a place, but fewer than its gang needs. `GangTooLarge`: its gang, or one of its
   sub-groups, needs more places than one decision can give.
 - Of nodes: `InsufficientResource` (too little of a resource is left), `NodeTooSmall` (too little of it even when empty),
-  `NodeUnschedulable` (cordoned), `NodeSelector`,
-  `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`, `PodAntiAffinity`, `TopologySpread` (too many in
-  the domain), `RevocableZone` (outside its hours, or not for this pod).
-- `NoVictims`: no node becomes free enough by evicting whom it may evict.
+  `NodeUnschedulable` (cordoned), `NodeSelector`, `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`,
+  `PodAntiAffinity`, `TopologySpread` (too many in the domain), `RevocableZone` (outside its hours, or not for this pod).
+- `VictimsLeaving`: it is promised places that evicted pods have yet to leave. `NoVictims`: no node becomes free enough by evicting
+  whom it may evict.
 - `NoticeGiven`: jobs of its queue have been given notice, and are stopped for it at the deadline.
 - `PluginFailed`: a plugin failed when it was asked about the job; it is held until the next round.
 - `Waiting`: nothing stops it; its turn has not come.

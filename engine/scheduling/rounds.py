@@ -244,7 +244,7 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
             yield ident, DecidedPipelined(jobs[ident].head.seen, placements)
     for job in sorted(outcome.unschedulable, key=lambda job: job.key):
         stopped = outcome.explained.get(job.key)
-        if stopped is not None and not alike(stopped.code, jobs[job.key].head.unschedulable):
+        if stopped is not None and stopped.code != "VictimsLeaving" and not alike(stopped.code, jobs[job.key].head.unschedulable):
             yield job.key, DecidedUnschedulable(jobs[job.key].head.seen, stopped.code, _of_nodes(stopped.nodes))
 
 
@@ -278,6 +278,7 @@ def _explained(state: State, cluster: ClusterState, found: _Found) -> Iterator[t
     if found.outcome.skipped:
         return
     yield from found.said.items()
+    let_in = {job.key for job in found.outcome.enqueued}  # the next round finds places for their pods, or why there are none
     for ident in cluster.explainer.silent(found.outcome, cluster.explained):
-        if not found.outcome.more and not state.jobs[ident].head.retry:
+        if not found.outcome.more and ident not in let_in and not state.jobs[ident].head.retry:
             yield ident, JobExplained()

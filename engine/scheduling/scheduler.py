@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS, EVICTED_BY
@@ -39,6 +39,9 @@ class _Quiet(NamedTuple):
     others: int
     """… what of that are changes of anything but jobs that were noted."""
     outcome: Outcome
+
+
+_PROMISED: Final = Reason("", "VictimsLeaving")
 
 
 class Scheduler:
@@ -234,6 +237,8 @@ def close(session: Session) -> None:
                 outcome.explained.pop(job.key, None)
             cluster.move(task, "Pending", None)
         outcome.pipelined += promised
+        if promised and job.key not in outcome.explained:
+            outcome.explained[job.key] = _PROMISED
         for task in [*job.with_status("Allocated").values()]:
             cluster.move(task, "Pending", None)
         job.unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)

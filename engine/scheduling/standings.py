@@ -251,7 +251,9 @@ def _group(known: KnownJob, model: Job, names: Names) -> GroupStanding:
         dict(model.role_minimum),
         members,
         head.reason,
-        tuple(sorted({node for *_, node in head.promised})) if head.reason is None else (),
+        tuple(sorted({node for *_, node in head.promised}))
+        if head.reason is None or head.reason.reason == "VictimsLeaving"
+        else (),
         model.held,
     )
 

@@ -44,7 +44,7 @@ def crowded(lahar, folder: Path):
 def test_nodes_that_refuse_its_pods_are_counted(crowded):
     said = crowded("why", "train1").out.replace("\n", " ")
     assert "no node takes a pod of task worker; 1 nvidia.com/gpu is missing on the nearest (allocate, Taint)." in said
-    assert "Nodes: 1 with a taint that it does not tolerate, 1 with too little nvidia.com/gpu." in said
+    assert "Nodes: 1 with a taint that it does not tolerate, 1 with too little nvidia.com/gpu even when empty." in said
     assert "It was 1st of 1 that wait in queue default." in said
     assert "To do: Taint: change the nodes" in said
     assert "no scheduler has looked at it" not in said

@@ -51,7 +51,7 @@ def test_a_declared_root_replaces_the_implied_one_and_its_deletion_brings_that_b
     deployment.submit("j1", vcjob("two", task("w", 1, cpu=2)))
     deployment.settle()
     deployment.wait(5)
-    assert reasons(deployment)["j1"][0] == "QueueLimit"
+    assert reasons(deployment)["j1"][0] == "QueueTooSmall"
     deployment.give("cluster", ObjectDeleted("Queue", "root"), "root")
     deployment.settle()
     deployment.wait(5)

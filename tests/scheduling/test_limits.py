@@ -127,7 +127,7 @@ def test_a_full_queue_is_told_what_its_jobs_have_to_free() -> None:
 def test_never_is_said_exactly_where_an_empty_cluster_does_not_place_the_gang(
     cpu: int, pods: int, capability: int, nodes: list[int]
 ) -> None:
-    """The jobs of the queue that hold everything end; a job that was told to wait starts then, one that was told not to does not."""
+    """Once the jobs that hold everything are aborted, a job that was told to wait starts, one that was told not to does not."""
     found = deployment("proportion", nodes=tuple(nodes))
     found.apply("Queue", "tiny", weight=1, capability={"cpu": str(capability)})
     for at, size in enumerate(nodes):

@@ -18,7 +18,8 @@ from engine.events.scheduling import JobExplained
 from engine.scheduling import explainer
 from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
-from engine.scheduling.explanations import changed, margin
+from engine.scheduling.explanations import due_at, margin
+from engine.scheduling.job_records import Head
 from engine.scheduling.lines import Kind, Lines
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Task
@@ -316,10 +317,10 @@ PLACES = st.integers(1, 200)
 
 @given(place=PLACES, told=PLACES, moved=PLACES)
 def test_no_place_is_worth_a_record_before_its_margin(place, told, moved):
-    said = [_said(at) for at in (told, place, moved)]
-    assert changed(said[1], said[0]) == (margin(place, told) == 0)
+    head = Head("c1", "ns", 0, reason=_said(told))
+    assert (due_at(_said(place), place, head) is None) == (margin(place, told) > 0)
     if abs(moved - place) < margin(place, told):
-        assert not changed(said[2], said[0])
+        assert due_at(_said(moved), moved, head) is None
 
 
 def _said(place: int) -> JobExplained:
