@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
 
 from engine.application.simulation import nodes_of, objects_of, play
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
@@ -19,20 +18,20 @@ from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.log.memory import MemoryLog
 from engine.log.port import Searchable
 from engine.runtime.collector import freeze_live_objects
+from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
-from engine.runtime.stages import stages_of
+from engine.runtime.stages import lifecycle, scheduling_by
+from engine.scheduling.configuration import Configuration, read_configuration
 from engine.simulation import SimulationError
 from engine.simulation.agenda import Agenda
 from engine.simulation.comparison import Comparison, compared_by
 from engine.simulation.figures import machines_of
 from engine.simulation.ledger import Ledger
 from engine.simulation.measures import Happened
-from engine.simulation.recording import ClusterFact, Recording, read_recording
+from engine.simulation.recording import ClusterFact, Recording, configurations_of, read_recording
 from engine.simulation.replay import ReplayedCluster, arrange_replay
 
 __all__ = ["OtherRules", "Window", "what_if"]
-
-_IN_MEMORY: Final = "memory:"
 
 Facts = Sequence[tuple[Micros, ClusterFact]]
 
@@ -69,6 +68,7 @@ def what_if(
     window: Window,
     rules: OtherRules,
     *,
+    recorded: Path | None = None,
     on_start: Callable[[int], object] = lambda _: None,
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> Comparison:
@@ -76,9 +76,10 @@ def what_if(
 
     Args:
         log: the log with the history.
-        settings: configure the stages; their configuration of scheduling is that of the history.
+        settings: configure the stages; their configuration of scheduling is taken for a history that records none.
         window: the stretch.
         rules: what is different.
+        recorded: file with the actions and plugins that the history had; `None`: those that it records.
         on_start: called with the number of jobs to simulate, before both simulations.
         on_progress: called after each simulated moment with the number of jobs that are over, of both simulations together.
 
@@ -95,11 +96,13 @@ def what_if(
         raise SimulationError("nothing is to be different: give --scheduler, --queues or --nodes")
     nodes = nodes_of(rules.nodes) if rules.nodes is not None else None
     objects = objects_of(rules.queues) if rules.queues is not None else []
-    was = settings.model_copy(update={"log": _IN_MEMORY, "billing": False, "scheduling": True})
-    other = was if rules.scheduler is None else was.model_copy(update={"scheduler_config": rules.scheduler})
-    for configured in (was, other):
-        stages_of(configured)  # what cannot be used is said before the history is read
+    given = [None if path is None else _usable(load_configuration(path), str(path)) for path in (recorded, rules.scheduler)]
     recording = read_recording(log, window.begin, window.until, window.cluster)
+    known = configurations_of(log, recording.cluster, recording.begin, recording.until)
+    was = given[0] or (
+        _usable(read_configuration(known[0]), "the history") if known else load_configuration(settings.scheduler_config)
+    )
+    other = given[1] or was
     ids = {job.id for job in recording.jobs}
     for name, job in window.jobs.items():
         if job not in ids:
@@ -109,9 +112,9 @@ def what_if(
     changed = _with_objects(_with_nodes(facts, nodes, recording.begin), objects, recording.begin, {*queues.values()}, rules.queues)
     on_start(len(ids))
     recorded = _happened(recording, recording.ledger, recording.facts, log)
-    as_it_was = _simulated(replace(recording, facts=facts), was, on_progress)
+    as_it_was = _simulated(replace(recording, facts=facts), settings, was, on_progress)
     over = len(ids)
-    changed_to = _simulated(replace(recording, facts=changed), other, lambda count: on_progress(over + count))
+    changed_to = _simulated(replace(recording, facts=changed), settings, other, lambda count: on_progress(over + count))
     histories = [recorded[0], as_it_was[0], changed_to[0]]
     total, by_queue, by_job = compared_by(histories, queues, window.jobs)
     return Comparison(
@@ -126,10 +129,19 @@ def what_if(
         {**as_it_was[0].ledger.rejections, **changed_to[0].ledger.rejections},
         sorted(job.id for job in recording.jobs if not job.is_over),
         sorted({*as_it_was[1], *changed_to[1]}),
+        "given" if given[0] else "recorded" if known else "assumed",
+        len(known),
     )
 
 
-def _simulated(recording: Recording, settings: Settings, on_progress: Callable[[int], object]) -> tuple[Happened, Collection[str]]:
+def _usable(configuration: Configuration, source: str) -> Configuration:
+    scheduling_by(configuration, source)
+    return configuration
+
+
+def _simulated(
+    recording: Recording, settings: Settings, configuration: Configuration, on_progress: Callable[[int], object]
+) -> tuple[Happened, Collection[str]]:
     """Simulate a recording; return what happened, and the jobs that only stopped each other."""
     agenda = Agenda()
     with closing(MemoryLog(clock=agenda.clock)) as log, freeze_live_objects() as collector:
@@ -140,7 +152,9 @@ def _simulated(recording: Recording, settings: Settings, on_progress: Callable[[
 
         cluster = ReplayedCluster(recording.cluster, agenda, recording.conduct, recording.begin)
         arrange_replay(recording, agenda, cluster)
-        ledger, _ = play(log, stages_of(settings), cluster, agenda, until=recording.until, on_progress=after)
+        ledger, _ = play(
+            log, [lifecycle(settings), scheduling_by(configuration, "")], cluster, agenda, until=recording.until, on_progress=after
+        )
         facts = [(event.recordedtime, event.data) for event in cluster_facts(log)]
         happened, _ = _happened(recording, ledger, facts, log)  # type: ignore[arg-type]  # of the cluster only
         return happened, cluster.livelock
@@ -205,12 +219,10 @@ def _with_objects(facts: Facts, objects: Sequence[ObjectApplied], begin: Micros,
         SimulationError: a queue has no jobs and is not the history's, nor above one that is.
     """
     names = {(fact.kind, fact.name) for fact in objects}
-    known = (
-        used | {ROOT, DEFAULT_QUEUE} | {fact.name for _, fact in facts if isinstance(fact, ObjectApplied) and fact.kind == "Queue"}
-    )
+    known = used | {fact.name for _, fact in facts if isinstance(fact, ObjectApplied) and fact.kind == "Queue"}
     above = {fact.spec.get("parent") for fact in objects if fact.kind == "Queue"}
     for kind, name in sorted(names):
-        if kind == "Queue" and name not in known | above:
+        if kind == "Queue" and name not in known | above | {ROOT, DEFAULT_QUEUE}:
             raise SimulationError(f"{path}: queue {name!r} is none of the history; it has {', '.join(sorted(known))}")
     kept = [
         (time, fact) for time, fact in facts if isinstance(fact, NodeObserved | NodeDeleted) or (fact.kind, fact.name) not in names

@@ -60,7 +60,9 @@ def whatif(
     ] = None,
     recorded: Annotated[
         Path | None,
-        typer.Option("--recorded", metavar="FILE", help="Actions and plugins that the history had; without it the settings'."),
+        typer.Option(
+            "--recorded", metavar="FILE", help="Actions and plugins that the history had; without it those that it records."
+        ),
     ] = None,
     cluster: ClusterOption = None,
     log: LogOption = None,
@@ -73,8 +75,6 @@ def whatif(
     error. The log is only read.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
-    if recorded is not None:
-        settings = settings.model_copy(update={"scheduler_config": recorded})
     first, last = (None if text is None else moment(text) for text in (begin, until))
     with opened(settings) as source, output.progress("jobs") as progress:
         task = progress.add_task("simulating twice", total=None)
@@ -84,6 +84,7 @@ def whatif(
             settings,
             window,
             OtherRules(scheduler, queues, nodes),
+            recorded=recorded,
             on_start=lambda count: progress.update(task, total=2 * count),
             on_progress=lambda over: progress.update(task, completed=over),
         )
@@ -103,6 +104,15 @@ def _warn(output: Output, answer: Comparison) -> None:
         output.warn(
             f"of {len(answer.open_ended):,} jobs it is not known how long they run; they run on; the first: {answer.open_ended[0]}"
         )
+    if answer.scheduler == "assumed":
+        waits = answer.total["mean_wait_seconds"]
+        output.warn(
+            "the history does not record its scheduler: that of the settings was taken. Jobs wait "
+            f"{_text('mean_wait_seconds', waits.as_it_was)} in the mean with it, {_text('mean_wait_seconds', waits.recorded)} as"
+            " recorded; --recorded FILE gives the scheduler that there was"
+        )
+    elif answer.scheduler == "recorded" and answer.configurations > 1:
+        output.warn(f"the scheduler had {answer.configurations} configurations in this time; the first was taken for all of it")
     if answer.livelock:
         first = answer.livelock[0]
         output.warn(f"{len(answer.livelock):,} jobs only stopped each other in a simulation, which ended there; the first: {first}")

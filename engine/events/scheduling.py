@@ -6,7 +6,7 @@ They are written to `scheduling`, which has one partition; within a job, or a cl
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from engine.events.decisions import DecisionKind
 from engine.events.times import Micros
@@ -46,6 +46,8 @@ class RoundEnded(Data):
     """Plugin → what it remembers from round to round."""
     error: str = ""
     """Why the round was given up; empty: it was not."""
+    configuration: dict[str, Any] = field(default_factory=dict)
+    """Actions and plugins, in the format of their file, of this round and those after it; empty: as in the round before."""
 
 
 @event("lahar.podgroup.phase_changed.v1", topic="scheduling")

@@ -14,6 +14,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
 from engine.runtime.scheduler_config import load_configuration, load_plugins
 from engine.runtime.settings import Settings
+from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.stage import STAGE as SCHEDULING
 from engine.scheduling.stage import SchedulingStage
@@ -29,6 +30,7 @@ __all__ = [
     "budgets",
     "lifecycle",
     "scheduling",
+    "scheduling_by",
     "stages_of",
 ]
 
@@ -59,11 +61,19 @@ def scheduling(settings: Settings) -> SchedulingStage:
     Raises:
         ConfigurationError: its configuration cannot be used; the text names the file.
     """
-    configuration = load_configuration(settings.scheduler_config)
+    return scheduling_by(load_configuration(settings.scheduler_config), str(settings.scheduler_config))
+
+
+def scheduling_by(configuration: Configuration, source: str) -> SchedulingStage:
+    """Return the scheduling stage with a configuration.
+
+    Raises:
+        ConfigurationError: the configuration cannot be used; the text names its source.
+    """
     try:
         return SchedulingStage(configuration, load_plugins(configuration), stopwatch=perf_counter)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{settings.scheduler_config}: {error}") from None
+        raise ConfigurationError(f"{source}: {error}") from None
 
 
 STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, scheduling, billing, budgets]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from json import dumps, loads
 from math import isfinite
 from typing import Any, Final
 
@@ -144,6 +145,14 @@ class Configuration:
         """Return whether action `preempt` gives notice to jobs of a queue."""
         return queue.preemption == "notice" and "preempt" in self.actions
 
+    def document(self) -> dict[str, Any]:
+        """Return the configuration in the format of its file, as JSON holds it."""
+        return {
+            "actions": ", ".join(self.actions),
+            "tiers": [{"plugins": [_plugin(option) for option in tier]} for tier in self.tiers],
+            "configurations": [{"name": name, "arguments": _json(given)} for name, given in self.action_arguments.items()],
+        }
+
     @property
     def obstacle(self) -> str:
         """Why pods that ask for resources get no node, and what to do; empty: they may."""
@@ -180,6 +189,17 @@ def read_configuration(content: Mapping[str, Any]) -> Configuration:
         DEFAULT.tiers if tiers is None else tuple(_tier(tier) for tier in _list(tiers, "tiers")),
         {_name(item, "configurations"): _arguments(item) for item in _list(content.get("configurations") or [], "configurations")},
     )
+
+
+def _plugin(option: PluginOption) -> dict[str, Any]:
+    switched = sorted(option.enabled ^ PluginOption(option.name).enabled)
+    found = {"name": option.name} | {f"enable{name.title().replace('_', '')}": name in option.enabled for name in switched}
+    return found | ({"arguments": _json(option.arguments)} if option.arguments else {})
+
+
+def _json(given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = loads(dumps(given, default=str), parse_constant=str)
+    return found
 
 
 def _tier(tier: object) -> tuple[PluginOption, ...]:

@@ -66,6 +66,7 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     cluster.newest = 0
     cluster.scheduler.memory = data.memory
     cluster.pending, cluster.oldest = data.pending, data.oldest
+    cluster.configuration = data.configuration or cluster.configuration
     for kind in COUNTED:
         cluster.counts[kind] = cluster.counts.get(kind, 0) + getattr(data, kind)
     cluster.floor = now if data.more else next_mark(now)

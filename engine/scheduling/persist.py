@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, msgpack
 
@@ -42,6 +42,7 @@ class _Cluster(Struct, array_like=True):
     opened: int = 0
     notices: dict[str, int] = {}
     newest: Micros = 0
+    configuration: dict[str, Any] = {}
 
 
 _write: Final = msgpack.Encoder().encode
@@ -121,6 +122,7 @@ def _cluster(found: ClusterState) -> _Cluster:
     refused, notices = dict(sorted(found.refused.items())), dict(sorted(found.notices.items()))
     kept = _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.late, found.pending, found.oldest)
     kept.opened, kept.notices, kept.newest = found.opened, notices, found.newest
+    kept.configuration = found.configuration
     return kept
 
 
@@ -158,6 +160,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         found.scheduler.memory, found.counts, found.refused = kept.memory, kept.counts, kept.refused
         found.late, found.pending, found.oldest = kept.late, kept.pending, kept.oldest
         found.opened, found.notices, found.newest = kept.opened, kept.notices, kept.newest
+        found.configuration = kept.configuration
     for notice in sorted(notices, key=lambda notice: (cluster_of(notice.id), number_of(notice.id))):
         model = state.cluster(cluster_of(notice.id)).model
         model.notices[notice.id] = notice

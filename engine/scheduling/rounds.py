@@ -186,7 +186,7 @@ def _put_back(state: State, cluster: ClusterState, known: KnownJob) -> None:
 
 
 def _summary(cluster: ClusterState, found: _Found) -> RoundEnded:
-    outcome = found.outcome
+    outcome, ran = found.outcome, cluster.scheduler.document
     return RoundEnded(
         len(outcome.enqueued),
         len(outcome.bound),
@@ -196,6 +196,7 @@ def _summary(cluster: ClusterState, found: _Found) -> RoundEnded:
         outcome.more,
         found.next,
         found.memory,
+        configuration={} if ran == cluster.configuration else ran,
     )
 
 

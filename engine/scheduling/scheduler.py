@@ -78,6 +78,7 @@ class Scheduler:
         it, and a plugin of a third party may look at it."""
         self._cluster = cluster
         self._configuration = configuration
+        self.document: Final = configuration.document()
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self.lines = Lines(cluster)
         """Jobs that wait to be let in."""

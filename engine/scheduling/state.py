@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from engine.events.attempts import AttemptEvent
 from engine.events.times import SECOND, Micros
@@ -130,6 +130,8 @@ class ClusterState:
     """Queue → jobs that wait in it, at the end of the last round."""
     oldest: dict[str, Micros] = field(default_factory=dict)
     """Queue → when the first submitted of those jobs was submitted."""
+    configuration: dict[str, Any] = field(default_factory=dict)
+    """Actions and plugins of the last round, as it recorded them."""
     opened: int = 0
     """Number of the last notice of preemption that was opened: that of its round."""
     notices: dict[str, int] = field(default_factory=dict)

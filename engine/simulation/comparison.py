@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from engine.events.inputs import OTHER
 from engine.events.times import Micros, format_time
@@ -92,6 +92,11 @@ class Comparison:
     """Ids of jobs of which it is not known how long they run: in simulations they run on."""
     livelock: Sequence[str]
     """Ids of jobs that only stopped each other in a simulation, which ended it."""
+    scheduler: Literal["recorded", "given", "assumed"] = "recorded"
+    """Which scheduler it was simulated with as it was: the one that the history records, one that was given, or, where the history
+    records none, that of the settings."""
+    configurations: int = 1
+    """Configurations of the scheduler that the history records for the stretch; the first one was taken."""
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as JSON; seconds and costs are exact decimals."""
@@ -107,6 +112,7 @@ class Comparison:
             "rejected": dict(self.rejected),
             "open_ended": list(self.open_ended),
             "livelock": list(self.livelock),
+            "scheduler": self.scheduler,
         }
 
 

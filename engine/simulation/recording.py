@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import median_low
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from engine.events import Data, Event, Topic, decode
 from engine.events.errors import EventError
@@ -26,6 +26,7 @@ from engine.events.inputs import (
 )
 from engine.events.jobs import JobOpened
 from engine.events.outcomes import CommandRefused, JobRejected
+from engine.events.scheduling import RoundEnded
 from engine.events.times import Micros, format_time
 from engine.history.letters import dead_lettered
 from engine.history.reading import cluster_facts, job_events
@@ -37,7 +38,7 @@ from engine.simulation.ledger import Ledger
 from engine.simulation.recorded_jobs import RecordedJob, again, is_leaving
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["ClusterFact", "Recording", "WindowError", "read_recording"]
+__all__ = ["ClusterFact", "Recording", "WindowError", "configurations_of", "read_recording"]
 
 ClusterFact: TypeAlias = NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
 """A fact about a node or another object of the cluster."""
@@ -74,6 +75,19 @@ class Recording:
     """What was recorded, to the end of the history."""
     conduct: Conduct
     """How long nodes took."""
+
+
+def configurations_of(log: Searchable, cluster: str, begin: Micros, until: Micros | None) -> list[dict[str, Any]]:
+    """Return the configurations of scheduling that a history records for a stretch, the one at its begin first."""
+    found: list[dict[str, Any]] = []
+    for record in log.scan(("scheduling",)):
+        message = record.message
+        if message.type != RoundEnded.TYPE or (until is not None and message.recordedtime > until):
+            continue
+        event: Event[Any] = decode(message)
+        if event.clusterid == cluster and event.data.configuration:
+            found = [*(found if event.recordedtime > begin else []), event.data.configuration]
+    return found
 
 
 def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, cluster: str | None = None) -> Recording:

@@ -122,6 +122,30 @@ def test_simulated_as_it_was_a_simulation_is_what_it_was(simulated: Lahar) -> No
     assert (answer["left_out"], answer["rejected"], answer["open_ended"]) == ({}, {}, [])
 
 
+def test_a_history_is_simulated_with_the_scheduler_that_it_records_whatever_the_settings_are(lahar: Lahar, folder: Path) -> None:
+    """The second job waits for an hour of the first one's by proportion; by a scheduler without it, it would not be asked for."""
+    (folder / "trace.csv").write_text(TRACE)
+    (folder / "nodes.csv").write_text(NODES + "n1,32000,65536,8,\n")
+    (folder / "more.csv").write_text(NODES + "n1,32000,65536,8,\nn2,32000,65536,8,\n")
+    plugins = "[{name: gang}, {name: predicates}, {name: sla, arguments: {sla-waiting-time: 9s}}]"
+    (folder / "own.yaml").write_text(f'actions: "enqueue, allocate"\ntiers: [{{plugins: {plugins}}}]\n')
+    (folder / "idle.yaml").write_text('actions: "enqueue"\n')
+    options = ("--trace", "trace.csv", "--format", "philly", "--nodes", "nodes.csv", "--scheduler", "own.yaml")
+    lahar("simulate", *options, "--log", "sqlite:lahar.db")
+    done = lahar("whatif", "--nodes", "more.csv", "--json", LAHAR_SCHEDULER_CONFIG="idle.yaml")
+    assert (done.record["scheduler"], done.err) == ("recorded", "")
+    assert all(figure["model_error"] == 0 for figure in done.record["total"].values() if figure["model_error"] is not None)
+    given = lahar("whatif", "--nodes", "more.csv", "--recorded", "idle.yaml", "--json").record
+    assert (given["scheduler"], given["total"]["began"]["as_it_was"]) == ("given", 0)
+
+
+def test_a_history_that_records_no_scheduler_gets_a_warning_with_the_error(of_others: Lahar) -> None:
+    done = of_others("whatif", "--nodes", "nodes.csv", "--json")
+    waits = done.record["total"]["mean_wait_seconds"]
+    assert done.record["scheduler"] == "assumed"
+    assert f"Jobs wait {waits['as_it_was']:,.0f} s in the mean with it, {waits['recorded']:,.0f} s as recorded" in done.err
+
+
 def test_costs_are_those_of_the_bill(simulated: Lahar) -> None:
     cost = simulated("whatif", "--scheduler", "idle.yaml", "--json").record["total"]["cost"]
     lines = simulated("billing", "export", "--format", "jsonl").records
