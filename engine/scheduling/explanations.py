@@ -36,7 +36,8 @@ FIRST: Final = 8
 _MINUTE: Final = 60 * SECOND
 _LONGEST: Final = 60 * _MINUTE
 _ALIKE: Final = {"GangNotComplete": "InsufficientResource"}
-"""Reasons between which a job goes to and fro while room comes and goes."""
+"""Reasons that are the same words: a job goes to and fro between them while room comes and goes."""
+_OF_ROOM: Final = frozenset({"GangNotComplete", "InsufficientResource", "NodeTooSmall", "ClusterTooSmall"})
 
 
 def explanation(reason: Reason, queue: str) -> JobExplained:
@@ -61,8 +62,8 @@ def words_of(said: JobExplained) -> int:
 
 
 def alike(one: str, other: str) -> bool:
-    """Tell whether two reasons are the same, or go to and fro as room comes and goes."""
-    return _ALIKE.get(one, one) == _ALIKE.get(other, other)
+    """Return whether two reasons are the same, or go to and fro as room and nodes come and go."""
+    return one == other or {one, other} <= _OF_ROOM
 
 
 def margin(place: int, told: int) -> int:
@@ -119,4 +120,5 @@ _found: Final = attrgetter("code", "action", "plugin", "subject", "message")
 
 
 def _same_words(one: tuple[str, ...], nodes: Mapping[str, int], other: tuple[str, ...], of_other: Mapping[str, int]) -> bool:
-    return (one == other or (alike(one[0], other[0]) and one[1:] == other[1:])) and nodes.keys() == of_other.keys()
+    same = one == other or (_ALIKE.get(one[0], one[0]) == _ALIKE.get(other[0], other[0]) and one[1:] == other[1:])
+    return same and nodes.keys() == of_other.keys()

@@ -53,7 +53,7 @@ def test_names_that_no_node_offers_leave_nothing_behind():
         shape = PodShape(pairs({"cpu": 1000, f"example.com/x{at}": 2000}), node_selector=pairs({f"label{at}": "a"}))
         job = add(cluster, f"j{at}", shape, min_member=1)
         reason = scheduler.round((at + 1) * SECOND).reasons[job.key]
-        assert (reason.code, reason.missing) == ("QueueLimit", {f"example.com/x{at}": 2000})
+        assert (reason.code, reason.missing) == ("ClusterTooSmall", {f"example.com/x{at}": 2000})
         reason = unlimited.round((at + 1) * SECOND).reasons[job.key]
         assert (reason.code, reason.nodes) == ("NodeSelector", {"NodeSelector": 2})
         cluster.remove_job(job.key)
@@ -70,8 +70,8 @@ def test_a_name_is_missing_until_a_node_offers_it():
     job = add(cluster, "j", PodShape(pairs({"example.com/x": 2000})), min_member=1)
     reason = scheduler.round(SECOND).reasons[job.key]
     assert (reason.code, reason.nodes, reason.missing) == (
-        "InsufficientResource",
-        {"InsufficientResource/example.com/x": 2},
+        "NodeTooSmall",
+        {"NodeTooSmall/example.com/x": 2},
         {"example.com/x": 2000},
     )
     cluster.set_node(Node("x", {"cpu": 1, "memory": 1, "pods": 10**6, "example.com/x": 3000}))
@@ -268,7 +268,4 @@ def test_a_reason_names_some_of_what_is_missing():
         deployment.settle()
         deployment.wait(4)
     said = [event.data for event in deployment.events(JobExplained)]
-    assert {(one.reason, len(one.missing), len(one.nodes)) for one in said} == {
-        ("InsufficientResource", 1, 1),
-        ("QueueLimit", 50, 0),
-    }
+    assert {(one.reason, len(one.missing), len(one.asked)) for one in said} == {("ClusterTooSmall", 50, 50)}

@@ -229,7 +229,7 @@ def test_budgets_of_disruption_hold():
     assert low.count("Running") == 1
 
 
-def test_whoever_is_promised_a_place_needs_no_reason():
+def test_a_job_that_is_promised_a_place_waits_for_evicted_pods_to_leave():
     cluster = cluster_of(1000)
     add(cluster, "low", 1000, on="n0", phase="Running")
     add(cluster, "high", 1000, phase="Inqueue", priority=9, min_member=1)
@@ -237,7 +237,11 @@ def test_whoever_is_promised_a_place_needs_no_reason():
     outcome = Scheduler(cluster, configuration(actions="allocate preempt")).round(SECOND)
     assert [(task.key, node) for task, node in outcome.pipelined] == [("ns/high-0", "n0")]
     assert [(task.key, action) for task, action in outcome.evicted] == [("ns/low-0", "preempt")]
-    assert (outcome.reasons.keys(), outcome.reasons["ns/same"].missing) == ({"ns/same"}, {"cpu": 1000})
+    assert {key: reason.code for key, reason in outcome.reasons.items()} == {
+        "ns/high": "VictimsLeaving",
+        "ns/same": "InsufficientResource",
+    }
+    assert outcome.reasons["ns/same"].missing == {"cpu": 1000}
 
 
 def test_phases_follow_what_tasks_do():
