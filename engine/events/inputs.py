@@ -204,6 +204,8 @@ class JobObserved(Data):
     """Its status's message about the phase; the events carry an excerpt."""
     priority_class: Name | None = None
     """Name of its PriorityClass; `None`: it names none."""
+    owner_decides: bool = False
+    """Its controller states the phase. Otherwise Pending and Running follow from counts of pods, and observed pods are better."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

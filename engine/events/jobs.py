@@ -48,6 +48,8 @@ class JobOpened(Data):
     warnings: list[str] = field(default_factory=list)
     owner: bool = False
     """The job object itself was observed, not only its pods."""
+    owner_decides: bool = False
+    """The job's controller states its phase, so that observed pods do not start the job."""
     version: str | None = None
     """resourceVersion of the observed job object."""
     shapes: dict[str, PodShape] = field(default_factory=dict)
@@ -85,6 +87,8 @@ class JobRevised(Data):
     """Reason of its phase in the job object (`JobSuspended`); empty: the object has none."""
     message: str | None = None
     """An excerpt of the object's message."""
+    owner_decides: bool | None = None
+    """Whether the job's controller states its phase."""
 
 
 @event("lahar.job.phase_changed.v1", topic="job-events")

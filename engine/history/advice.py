@@ -17,6 +17,7 @@ _NODE: Final = "look at its node: `lahar why --node {node}`"
 
 _ADVICE: Final[dict[str, str]] = {
     "JobSuspended": "it starts when its `spec.suspend` is false; a queue such as Kueue sets that when there is room",
+    "ValidationFailed": "its operator refuses it, so it never starts by itself: correct what its message names",
     "Unschedulable": "no node fits: free or add what the message names, or ask for less",
     "Gated": "the owner of its scheduling gates has to remove them: `kubectl -n {namespace} get pod {pod} -o yaml`",
     "Queued": "no scheduler has looked at it: check that the one of its `spec.schedulerName` runs",

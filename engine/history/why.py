@@ -243,7 +243,7 @@ def _running(job: JobView) -> list[str]:
     if not current:
         if job.managed and job.spec.scheduler_name == SCHEDULER:
             return ["It has no pods yet: the scheduler has not enqueued it."]
-        return [] if job.reason == "JobSuspended" else ["None of its pods has been seen yet."]
+        return ["None of its pods has been seen yet."] if job.phase == "Pending" and job.reason is None else []
     running = sum(attempt.phase == "Running" for attempt in current)
     succeeded = sum(attempt.phase == "Succeeded" for attempt in current)
     done = f", {succeeded} {agree('has', succeeded)} succeeded" if succeeded else ""

@@ -87,7 +87,7 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
     job.claims = EMPTY
     job.kind, job.namespace, job.name, job.managed = intern(data.kind), intern(data.namespace), data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels or EMPTY
-    job.owner_known, job.object_version = data.owner, data.version
+    job.owner_known, job.owner_decides, job.object_version = data.owner, data.owner_decides, data.version
     job.since = event.time
     if data.managed and is_separate_job_id(job.id):
         note_submitted(state, job.id)
@@ -98,7 +98,7 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
 
 
 def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[Any]) -> None:
-    for name in ("kind", "name", "namespace", "tenant", "project", "user", "labels"):
+    for name in ("kind", "name", "namespace", "tenant", "project", "user", "labels", "owner_decides"):
         value = getattr(data, name)
         if value is not None:
             setattr(job, name, value)

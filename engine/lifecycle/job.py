@@ -285,6 +285,8 @@ class Job:
     """Sequence of its `job.opened`; 0: not opened."""
     owner_known: bool = False
     """The job object itself was observed: its status decides the end, not the attempts."""
+    owner_decides: bool = False
+    """The status decides the beginning as well: attempts change no phase."""
     object_version: str | None = None
     inferred: bool = False
     version: int = 0

@@ -16,7 +16,7 @@ from engine.events.pod_shape import PREEMPTABLE
 from engine.lifecycle.job import Job
 from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.turn import Events, Turn
-from statemachines.observed import attempts_show, owner_shows
+from statemachines.observed import ObservedPhase, attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
@@ -47,7 +47,7 @@ def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
 
 def contradiction(job: Job, seen: JobObserved) -> str | None:
     """Return how the status of a job object contradicts an end that it has stated before; `None`: it does not."""
-    if seen.phase is None or owner_shows(job.phase, seen.phase, inferred=job.inferred) is not None:
+    if seen.phase is None or _owner_shows(job, seen) is not None:
         return None
     return f"the job object says {seen.phase} after it had said {job.phase}"
 
@@ -69,6 +69,7 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
                 user=seen.user or "",
                 labels=seen.labels,
                 owner=True,
+                owner_decides=seen.owner_decides,
                 version=seen.version,
             ),
             seen.created,
@@ -80,17 +81,19 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
     yield from _follow_owner(turn, job, seen)
 
 
-def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
-    """Apply the phase of the owner's status.
-
-    The owner's status decides ends and suspensions. For Pending and Running the attempts decide, because a status lags behind its
-    pods.
-    """
+def _owner_shows(job: Job, seen: JobObserved) -> ObservedPhase | None:
+    """Return the job's phase after an observation of its object; `None`: its status does not go with an end that it stated."""
     if seen.phase is None:
+        return ObservedPhase(job.phase)
+    return owner_shows(job.phase, seen.phase, inferred=job.inferred, owner_decides=seen.owner_decides, counters=job.counts)
+
+
+def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
+    """Apply the phase of the owner's status; a status without a known phase changes the reason alone."""
+    shown = _owner_shows(job, seen)
+    if shown is None or (seen.phase is None and (seen.reason is None or job.phase in FINISHED_JOB_PHASES)):
         return
-    phase = seen.phase
-    if phase in {"Pending", "Running"} and job.live:
-        phase = attempts_show("Running" if job.phase == "Running" else "Pending", job.counts, owner_known=True).phase
+    phase = shown.phase
     if phase != job.phase or (job.inferred and phase in FINISHED_JOB_PHASES):
         yield _change(
             turn,
@@ -104,7 +107,7 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
         )
         if job.live and phase in FINISHED_JOB_PHASES and job.kind != _TRACE:
             yield from wait_for_lost(turn, job)
-    elif phase == seen.phase and (seen.reason != job.reason or gist(excerpt(seen.message)) != job.gist):
+    elif phase == (seen.phase or phase) and (seen.reason != job.reason or gist(excerpt(seen.message)) != job.gist):
         yield turn.event(job, JobRevised(reason=seen.reason or "", message=excerpt(seen.message), version=seen.version))
 
 
@@ -124,7 +127,7 @@ def _spec(job: Job, seen: JobObserved) -> JobSpec:
 
 def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
     """Return the facts of the object that are new; `None`: none."""
-    changes = {
+    changes: dict[str, object] = {
         "kind": seen.kind,
         "name": seen.name,
         "namespace": seen.namespace,
@@ -132,6 +135,7 @@ def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
         "project": seen.project or "",
         "user": seen.user or "",
         "labels": seen.labels,
+        "owner_decides": seen.owner_decides,
     }
     news = {name: value for name, value in changes.items() if value != getattr(job, name)}
     new_terms = any(getattr(spec, name) != getattr(job.spec, name) for name in ("queue", "min_available", "priority_class"))
@@ -145,7 +149,14 @@ def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
 def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
     """Let the phase follow the attempts after one of them has changed."""
     expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
-    shown = attempts_show(job.phase, job.counts, inferred=job.inferred, owner_known=job.owner_known, expected=expected)
+    shown = attempts_show(
+        job.phase,
+        job.counts,
+        inferred=job.inferred,
+        owner_known=job.owner_known,
+        owner_decides=job.owner_decides,
+        expected=expected,
+    )
     if shown.phase != job.phase:
         yield _change(turn, job, shown.phase, time, reason=None, inferred=shown.inferred)
 

@@ -177,7 +177,7 @@ def test_tasks_of_other_kinds(kind: str, spec: Any, tasks: list[tuple[str, int]]
     assert [(task["name"], task["replicas"]) for task in found["tasks"]] == tasks
     assert all(task["requests"]["cpu_milli"] == 1000 for task in found["tasks"])
     assert found["total_requests"]["cpu_milli"] == 1000 * sum(replicas for _, replicas in tasks)
-    assert found["phase"] is None
+    assert found["phase"] == "Pending"
 
 
 def finished(name: str) -> dict[str, Any]:
@@ -190,14 +190,14 @@ def finished(name: str) -> dict[str, Any]:
         ("JobSet", {"conditions": [condition("Completed", reason="AllJobsCompleted")]}, "Completed", "AllJobsCompleted"),
         ("PyTorchJob", {"conditions": [condition("Running", "False"), condition("Succeeded")]}, "Completed", None),
         ("MPIJob", {"conditions": [condition("Failed", reason="BackoffLimitExceeded")]}, "Failed", "BackoffLimitExceeded"),
-        ("TFJob", {"conditions": [condition("Running")]}, None, None),
+        ("TFJob", {"conditions": [condition("Running")]}, "Running", None),
         ("RayJob", {"jobStatus": "SUCCEEDED"}, "Completed", None),
         ("RayJob", {"jobStatus": "STOPPED"}, "Terminated", None),
-        ("RayJob", {"jobStatus": "RUNNING"}, None, None),
+        ("RayJob", {"jobStatus": "RUNNING"}, "Running", None),
         ("RayJob", {"jobDeploymentStatus": "Failed", "reason": "DeadlineExceeded"}, "Failed", "DeadlineExceeded"),
         ("Framework", finished("Succeeded"), "Completed", None),
         ("Framework", finished("Failed"), "Failed", "why"),
-        ("Framework", {"state": "AttemptRunning"}, None, None),
+        ("Framework", {"state": "AttemptRunning"}, "Running", None),
     ],
 )
 def test_phase_of_other_kinds(kind: str, status: Any, phase: str | None, reason: str | None) -> None:

@@ -182,7 +182,10 @@ def test_counting_settles(phase, known):
         ("Completed", Counters(running=1), {}, ("Completed", False)),
         ("Running", Counters(succeeded=2), {"owner_known": True}, ("Running", False)),
         ("Pending", Counters(running=1), {"owner_known": True}, ("Running", False)),
-        ("Running", Counters(pending=1), {"owner_known": True}, ("Pending", False)),
+        ("Running", Counters(pending=1), {"owner_known": True}, ("Running", False)),
+        ("Pending", Counters(running=1), {"owner_known": True, "owner_decides": True}, ("Pending", False)),
+        ("Running", Counters(terminating=1), {"owner_known": True, "owner_decides": True}, ("Running", False)),
+        ("Completed", Counters(running=1), {"owner_known": True, "inferred": True}, ("Running", False)),
         ("Aborting", Counters(running=1), {"owner_known": True}, ("Aborting", False)),
     ],
 )
@@ -196,6 +199,26 @@ def test_an_owner_takes_back_an_inferred_end_but_not_its_own():
     assert owner_shows("Completed", "Completed", inferred=False) == ObservedPhase("Completed")
     assert owner_shows("Completed", "Completed", inferred=True) == ObservedPhase("Completed")
     assert owner_shows("Running", "Aborted", inferred=False) == ObservedPhase("Aborted")
+
+
+@pytest.mark.parametrize(
+    ("phase", "shown", "counters", "after"),
+    [
+        ("Pending", "Running", Counters(), "Running"),
+        ("Pending", "Running", Counters(pending=1), "Pending"),
+        ("Pending", "Pending", Counters(running=1), "Running"),
+        ("Running", "Pending", Counters(), "Running"),
+        ("Running", "Pending", Counters(pending=1), "Running"),
+        ("Restarting", "Pending", Counters(), "Pending"),
+        ("Running", "Failed", Counters(running=1), "Failed"),
+    ],
+)
+def test_counts_of_pods_start_a_job_and_do_not_take_that_back(phase, shown, counters, after):
+    assert owner_shows(phase, shown, inferred=False, owner_decides=False, counters=counters) == ObservedPhase(after)
+
+
+def test_counts_of_pods_take_back_an_inferred_end():
+    assert owner_shows("Failed", "Pending", inferred=True, owner_decides=False) == ObservedPhase("Running")
 
 
 @given(st.sampled_from(sorted(FINISHED_JOB_PHASES)), st.builds(Counters, numbers, numbers, numbers, numbers))

@@ -1,0 +1,189 @@
+"""Tables of the kinds of observed jobs: every status value of their API types, and what it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.kubernetes.observation.jobs import READERS, observe_job
+from engine.kubernetes.observation.kinds import batch_job, framework, job_set, ray_job, train_job, training_jobs, volcano_job
+from engine.kubernetes.observation.kinds.job_facts import Values
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+API: dict[str, str] = {
+    "Job": "batch/v1",
+    "VCJob": "batch.volcano.sh/v1alpha1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "TrainJob": "trainer.kubeflow.org/v1alpha1",
+    "RayJob": "ray.io/v1",
+    "Framework": "frameworkcontroller.microsoft.com/v1",
+}
+TABLES: dict[str, tuple[Values, str]] = {
+    # table, and the values of the API type
+    "Job": (batch_job.CONDITIONS, "Suspended Complete Failed FailureTarget SuccessCriteriaMet"),
+    "VCJob": (
+        volcano_job.PHASES,
+        "Pending Aborting Aborted Running Restarting Completing Completed Terminating Terminated Failed",
+    ),
+    "JobSet": (job_set.CONDITIONS, "Completed Failed Suspended StartupPolicyInProgress StartupPolicyCompleted"),
+    "TrainJob": (train_job.CONDITIONS, "Suspended Complete Failed"),
+    "PyTorchJob": (training_jobs.CONDITIONS, "Created Running Restarting Succeeded Suspended Failed"),
+    "RayJob": (
+        ray_job.DEPLOYMENT,
+        (
+            " Initializing Running Complete Failed ValidationFailed Suspending Suspended Retrying Waiting Scheduling Scheduled"
+            " FailedToGetOrCreateRayCluster WaitForDashboard WaitForK8sJob FailedJobDeploy FailedToGetJobStatus"
+        ),
+    ),
+    "RayJob, jobStatus": (ray_job.SUBMISSION, "PENDING RUNNING STOPPED SUCCEEDED FAILED SCHEDULED"),
+    "Framework": (
+        framework.STATES,
+        (
+            "AttemptCreationPending AttemptCreationRequested AttemptPreparing AttemptRunning AttemptDeletionPending"
+            " AttemptDeletionRequested AttemptDeleting AttemptCompleted Completed"
+        ),
+    ),
+}
+AT = "2026-03-01T10:00:00Z"
+
+
+def seen(kind: str, status: dict[str, Any], spec: dict[str, Any] | None = None) -> Any:
+    return observe_job(
+        {
+            "apiVersion": API.get(kind, "kubeflow.org/v1"),
+            "kind": "Job" if kind == "VCJob" else kind,
+            "metadata": {"name": "x", "uid": "u"},
+            "spec": spec or {},
+            "status": status,
+        }
+    )
+
+
+def true(*kinds: str, reason: str = "Why", message: str = "words") -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": AT} for kind in kinds
+        ]
+    }
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_a_row_for_every_value_of_the_api_type(name):
+    table, values = TABLES[name]
+    assert set(table) == set(values.split(" "))
+
+
+def test_every_kind_that_is_read_has_a_table():
+    assert set(READERS) == {kind for kind in TABLES if "," not in kind} | set(training_jobs.REPLICA_SPECS)
+
+
+STATUSES: list[tuple[str, dict[str, Any], str, str | None]] = [
+    ("Job", {}, "Pending", None),
+    ("Job", {"active": 2, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}, "Pending", None),
+    ("Job", {"active": 2, "ready": 1}, "Running", None),
+    ("Job", {"active": 2}, "Running", None),
+    ("Job", {"active": 1, "ready": 0, "failed": 1}, "Pending", None),
+    ("Job", {"ready": 0, "terminating": 2}, "Running", None),
+    ("Job", {"ready": 0, "uncountedTerminatedPods": {"succeeded": ["a"]}}, "Running", None),
+    ("Job", {"ready": 0, "succeeded": 1, "uncountedTerminatedPods": {}}, "Running", None),
+    ("Job", {"ready": 0, "terminating": 1, **true("FailureTarget")}, "Running", None),
+    ("Job", {"ready": 0, "succeeded": 1, **true("SuccessCriteriaMet")}, "Running", None),
+    ("Job", true("SuccessCriteriaMet", "Complete"), "Completed", "Why"),
+    ("Job", true("FailureTarget", "Failed"), "Failed", "Why"),
+    ("Job", {"terminating": 2, **true("Suspended")}, "Pending", "JobSuspended"),
+    ("JobSet", {"replicatedJobsStatus": [{"name": "w", "ready": 0, "active": 1}]}, "Pending", None),
+    ("JobSet", {"replicatedJobsStatus": [{"name": "w", "ready": 1, "active": 1}]}, "Running", None),
+    ("JobSet", true("StartupPolicyInProgress"), "Pending", None),
+    ("JobSet", true("Suspended", "StartupPolicyCompleted"), "Pending", "JobSuspended"),
+    ("JobSet", true("Completed"), "Completed", "Why"),
+    ("JobSet", true("Failed"), "Failed", "Why"),
+    ("TrainJob", {"jobsStatus": [{"name": "node", "ready": 1}]}, "Running", None),
+    ("TrainJob", true("Suspended"), "Pending", "JobSuspended"),
+    ("TrainJob", true("Complete"), "Completed", "Why"),
+    ("TrainJob", true("Failed"), "Failed", "Why"),
+    *(("VCJob", {"state": {"phase": phase, "reason": "r"}}, phase, "r") for phase in volcano_job.PHASES),
+    *((kind, true("Created"), "Pending", None) for kind in training_jobs.REPLICA_SPECS),
+    *((kind, true("Created", "Running"), "Running", None) for kind in training_jobs.REPLICA_SPECS),
+    *((kind, true("Created", "Restarting"), "Restarting", "Why") for kind in training_jobs.REPLICA_SPECS),
+    *((kind, true("Created", "Suspended"), "Pending", "JobSuspended") for kind in training_jobs.REPLICA_SPECS),
+    *((kind, true("Created", "Succeeded"), "Completed", "Why") for kind in training_jobs.REPLICA_SPECS),
+    *((kind, true("Created", "Failed"), "Failed", "Why") for kind in training_jobs.REPLICA_SPECS),
+    ("MPIJob", true("Created", "Failed", reason="MPIJobEvicted"), "Restarting", "MPIJobEvicted"),
+    ("RayJob", {}, "Pending", None),
+    ("RayJob", {"jobDeploymentStatus": "Initializing"}, "Pending", None),
+    ("RayJob", {"jobDeploymentStatus": "Waiting"}, "Pending", "Waiting"),
+    *(("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": one}, "Running", None) for one in ray_job.SUBMISSION),
+    ("RayJob", {"jobDeploymentStatus": "Retrying", "jobStatus": "FAILED", "reason": "AppFailed"}, "Restarting", "AppFailed"),
+    ("RayJob", {"jobDeploymentStatus": "Suspending"}, "Pending", "JobSuspended"),
+    ("RayJob", {"jobDeploymentStatus": "Suspended"}, "Pending", "JobSuspended"),
+    ("RayJob", {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}, "Pending", "ValidationFailed"),
+    ("RayJob", {"jobDeploymentStatus": "Scheduled"}, "Pending", "Scheduled"),
+    ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, "Completed", None),
+    ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"}, "Terminated", None),
+    ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "FAILED"}, "Failed", None),
+    (
+        "RayJob",
+        {"jobDeploymentStatus": "Failed", "jobStatus": "RUNNING", "reason": "DeadlineExceeded"},
+        "Failed",
+        "DeadlineExceeded",
+    ),
+    ("RayJob", {"jobDeploymentStatus": "WaitForDashboard"}, "Pending", None),
+    ("RayJob", {"jobDeploymentStatus": "FailedJobDeploy"}, "Pending", "FailedJobDeploy"),
+    ("RayJob", {"jobDeploymentStatus": "FailedToGetJobStatus"}, "Running", "FailedToGetJobStatus"),
+    ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "SUCCEEDED", "endTime": AT}, "Completed", None),
+    ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "FAILED", "startTime": AT, "endTime": AT}, "Running", None),
+    ("Framework", {}, "Pending", None),
+    ("Framework", {"state": "AttemptPreparing"}, "Pending", None),
+    *(("Framework", {"state": f"AttemptDeletion{one}"}, "Running", None) for one in ("Pending", "Requested")),
+    ("Framework", {"state": "AttemptDeleting"}, "Running", None),
+    ("Framework", {"state": "AttemptCompleted"}, "Running", None),
+    ("Framework", {"state": "AttemptCompleted", "retryPolicyStatus": {"retryDelaySec": 0}}, "Restarting", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "phase", "reason"), STATUSES)
+def test_the_phase_and_reason_of_a_status(kind, status, phase, reason):
+    found = seen(kind, status)
+    assert (found.phase, found.reason) == (phase, reason)
+
+
+def test_a_rayjob_with_a_schedule_runs_again_after_it_was_complete():
+    found = seen("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, {"schedule": "0 * * * *"})
+    assert (found.phase, found.reason) == ("Pending", "Scheduled")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("VCJob", {"state": {"phase": "Hibernating", "message": "words"}}),
+        ("RayJob", {"jobDeploymentStatus": "Hibernating", "message": "words"}),
+        ("Framework", {"state": "Hibernating"}),
+    ],
+)
+def test_a_value_that_the_table_lacks_is_shown_as_it_is_and_is_no_phase(kind, status):
+    found = seen(kind, status)
+    assert (found.phase, found.reason) == (None, "Hibernating")
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "TrainJob", "PyTorchJob"])
+def test_a_condition_that_the_table_lacks_is_no_end(kind):
+    assert seen(kind, true("Hibernating")).phase not in FINISHED_JOB_PHASES
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "decides"),
+    [
+        ("Job", {"active": 1, "ready": 1}, False),
+        ("Job", true("Suspended"), True),
+        ("JobSet", {}, False),
+        ("TrainJob", true("Suspended"), True),
+        ("PyTorchJob", {}, False),
+        ("PyTorchJob", true("Created"), True),
+        ("VCJob", {"state": {"phase": "Pending"}}, True),
+        ("RayJob", {"jobDeploymentStatus": "Initializing"}, True),
+        ("Framework", {"state": "AttemptPreparing"}, True),
+    ],
+)
+def test_an_owner_that_only_counts_pods_does_not_decide_when_its_job_runs(kind, status, decides):
+    assert seen(kind, status).owner_decides is decides

@@ -1,0 +1,223 @@
+"""Observed jobs follow their owner: every change that a kind's controller can make, with pods that come and go meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lifecycle_driver import SECOND, START, Driver, pod
+
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
+from engine.events.outcomes import Anomaly
+from engine.kubernetes.observation.jobs import observe_job
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+RAY = {
+    "": "Initializing Suspended",
+    "Initializing": "Running Waiting Suspending Failed Retrying ValidationFailed",
+    "Waiting": "Running ValidationFailed",
+    "Running": "Complete Failed Retrying Suspending ValidationFailed",
+    "Retrying": "",
+    "Suspending": "Suspended",
+    "ValidationFailed": "Initializing",
+    "Suspended": "",
+}
+"""KubeRay: `jobDeploymentStatus` → those that may follow; empty: New."""
+VOLCANO = {
+    "Pending": "Running Restarting Aborting Completing Terminating Aborted Completed Terminated Failed",
+    "Running": "Pending Restarting Aborting Completing Terminating Completed Failed",
+    "Restarting": "Pending Failed",
+    "Aborting": "Aborted Restarting",
+    "Aborted": "Restarting Pending",
+    "Completing": "Completed",
+    "Terminating": "Terminated",
+}
+TRAINING = {
+    "Created": "Running Suspended Failed Succeeded",
+    "Running": "Restarting Suspended Succeeded Failed",
+    "Restarting": "Running Suspended Failed",
+    "Suspended": "Running",
+}
+FRAMEWORK = {
+    "AttemptCreationPending": "AttemptCreationRequested AttemptCompleted",
+    "AttemptCreationRequested": "AttemptPreparing AttemptDeleting AttemptCompleted",
+    "AttemptPreparing": "AttemptRunning AttemptDeletionPending AttemptDeleting AttemptCompleted",
+    "AttemptRunning": "AttemptDeletionPending AttemptDeleting AttemptCompleted",
+    "AttemptDeletionPending": "AttemptDeletionRequested AttemptDeleting AttemptCompleted",
+    "AttemptDeletionRequested": "AttemptDeleting AttemptCompleted",
+    "AttemptDeleting": "AttemptCompleted",
+    "AttemptCompleted": "AttemptCreationPending Completed",
+}
+
+
+def _ray(value: str) -> dict[str, Any]:
+    ended = {"Complete": "SUCCEEDED", "Failed": "FAILED", "Retrying": "FAILED", "Running": "RUNNING"}
+    return {"jobDeploymentStatus": value, "jobStatus": ended.get(value, "")}
+
+
+def _conditions(value: str) -> dict[str, Any]:
+    return {"conditions": [{"type": "Created", "status": "True"}, {"type": value, "status": "True"}]}
+
+
+KINDS = {
+    "RayJob": ("ray.io/v1", RAY, "", _ray),
+    "VCJob": ("batch.volcano.sh/v1alpha1", VOLCANO, "Pending", lambda value: {"state": {"phase": value}}),
+    "PyTorchJob": ("kubeflow.org/v1", TRAINING, "Created", _conditions),
+    "Framework": ("frameworkcontroller.microsoft.com/v1", FRAMEWORK, "AttemptCreationPending", lambda value: {"state": value}),
+}
+
+
+def seen(kind: str, version: int, status: dict[str, Any]) -> Any:
+    return observe_job(
+        {
+            "apiVersion": KINDS[kind][0] if kind in KINDS else "batch/v1",
+            "kind": "Job" if kind == "VCJob" else kind,
+            "metadata": {"name": "train", "uid": "j1", "resourceVersion": str(version)},
+            "status": status,
+        }
+    )
+
+
+def changes(kind: str) -> list[tuple[str, str]]:
+    table = KINDS[kind][1]
+    return [(value, then) for value, following in table.items() for then in following.split(" ")]
+
+
+@pytest.mark.parametrize(("kind", "value", "then"), [(kind, *change) for kind in KINDS for change in changes(kind)])
+@pytest.mark.parametrize("running", [False, True])
+def test_a_job_follows_each_change_that_its_controller_can_make(kind, value, then, running):
+    driver, status = Driver(), KINDS[kind][3]
+    if running:
+        driver.see(pod("a", "j1", 1, "Running", kind=kind, owner="train", node="n", bound=1, running=2))
+    for version, one in enumerate((value, then), 1):
+        shown = seen(kind, version, status(one))
+        driver.owner(shown)
+        assert (driver.phase(), driver.job().reason) == (shown.phase, shown.reason)
+    assert not driver.of(Anomaly)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_pods_that_come_and_go_change_nothing_about_a_phase_that_the_owner_states(kind, data):
+    table, value, status = KINDS[kind][1:]
+    driver = Driver()
+    for step in range(data.draw(st.integers(1, 12))):
+        shown = seen(kind, step + 1, status(value))
+        driver.owner(shown)
+        assert driver.phase() == shown.phase
+        one = pod(f"p{step}", "j1", 1, "Running", kind=kind, owner="train", node="n", bound=step, running=step + 1)
+        if data.draw(st.booleans()):
+            driver.see(one)
+            assert driver.phase() == shown.phase
+        if data.draw(st.booleans()):
+            ended = replace(one, version="2", phase="Succeeded", ended=START + 99 * SECOND)
+            driver.see(ended)
+            assert driver.phase() == shown.phase
+        if shown.phase in FINISHED_JOB_PHASES:
+            break
+        value = data.draw(st.sampled_from(table[value].split(" ")))
+    assert not driver.of(Anomaly)
+
+
+# --- owners that count pods -----------------------------------------------------------------------------------------------------
+
+SUSPENDED = {"conditions": [{"type": "Suspended", "status": "True", "lastTransitionTime": "1970-01-12T13:47:00Z"}]}
+"""Since START + 20 s."""
+
+
+def running(uid: str, at: float = 2, **fields: Any) -> Any:
+    return pod(uid, "j1", 1, "Running", kind="Job", owner="train", node="n", bound=1, running=at, **fields)
+
+
+def failed(uid: str, at: float) -> Any:
+    return replace(running(uid, ended=at), version="2", phase="Failed", reason="DeletedByApi")
+
+
+def times(driver: Driver) -> list[tuple[str, int]]:
+    return [
+        (event.data.phase, (event.time - START) // SECOND) for event in driver.events if isinstance(event.data, JobPhaseChanged)
+    ]
+
+
+def test_a_batch_job_runs_from_the_first_container_on_and_until_its_end():
+    """Its controller counts a pod as active before it runs, and none just before the end."""
+    driver = Driver()
+    pending = pod("a", "j1", 1, "Pending", kind="Job", owner="train")
+    driver.owner(seen("Job", 1, {}))
+    driver.see(pending)
+    driver.owner(seen("Job", 2, {"active": 1, "ready": 0}))
+    driver.see(replace(running("a"), version="2"))
+    driver.owner(seen("Job", 3, {"active": 1, "ready": 0}))  # it lags behind
+    driver.owner(seen("Job", 4, {"active": 1, "ready": 1}))
+    driver.see(replace(running("a", ended=9), version="3", phase="Succeeded"))
+    driver.owner(seen("Job", 5, {"ready": 0, "uncountedTerminatedPods": {"succeeded": ["a"]}}))
+    driver.owner(seen("Job", 6, {"ready": 0, "succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}))
+    assert driver.path() == ["Running", "Completed"]
+    assert times(driver)[0] == ("Running", 2)
+
+
+def test_a_count_that_is_read_before_its_pods_start_starts_nothing():
+    driver = Driver()
+    driver.see(pod("a", "j1", 1, "Pending", kind="Job", owner="train"))
+    driver.owner(seen("Job", 2, {"active": 1, "ready": 1}))
+    assert driver.phase() == "Pending"
+    driver.see(replace(running("a"), version="2"))
+    assert times(driver) == [("Running", 2)]
+
+
+def test_a_retried_pod_takes_no_batch_job_back_to_pending():
+    driver = Driver()
+    driver.owner(seen("Job", 1, {"active": 1, "ready": 0}))
+    driver.see(running("a"))
+    driver.see(failed("a", 9))
+    driver.owner(seen("Job", 2, {"ready": 0, "uncountedTerminatedPods": {"failed": ["a"]}}))
+    driver.see(pod("b", "j1", 1, "Pending", kind="Job", owner="train", created=10))
+    driver.owner(seen("Job", 3, {"active": 1, "ready": 0, "failed": 1}))
+    driver.see(replace(running("b", 11), version="2", created=START + 10 * SECOND))
+    assert driver.path() == ["Running"]
+
+
+@pytest.mark.parametrize("kind", ["Job", "PyTorchJob", "JobSet", "TrainJob"])
+def test_a_suspended_job_is_pending_while_its_pods_end_and_runs_again_with_the_next_one(kind):
+    driver = Driver()
+    driver.see(running("a"))
+    driver.owner(replace(seen("Job", 1, {"active": 1, "ready": 1}), kind=kind))
+    driver.owner(replace(seen("Job", 2, {"terminating": 1, **SUSPENDED}), kind=kind))
+    driver.see(replace(running("a"), version="2", phase="Terminating", terminating=START + 20 * SECOND))
+    driver.see(replace(failed("a", 22), version="3"))
+    assert (driver.phase(), driver.job().reason) == ("Pending", "JobSuspended")
+    assert times(driver)[-1] == ("Pending", 20)
+    driver.owner(replace(seen("Job", 3, {"active": 1, "ready": 0}), kind=kind))
+    assert (driver.phase(), driver.job().reason) == ("Pending", None)
+    driver.see(running("b", 40))
+    assert times(driver)[-1] == ("Running", 40)
+
+
+def test_a_value_that_nobody_knows_is_shown_as_the_reason_and_ends_nothing():
+    driver = Driver()
+    driver.owner(seen("VCJob", 1, {"state": {"phase": "Running"}}))
+    driver.owner(seen("VCJob", 2, {"state": {"phase": "Hibernating"}}))
+    assert (driver.phase(), driver.job().reason) == ("Running", "Hibernating")
+    driver.owner(seen("VCJob", 3, {"state": {"phase": "Running"}}))
+    assert (driver.phase(), driver.job().reason) == ("Running", None)
+    driver.owner(seen("VCJob", 4, {"state": {"phase": "Completed"}}))
+    driver.owner(seen("VCJob", 5, {"state": {"phase": "Hibernating"}}))
+    assert (driver.phase(), driver.job().reason) == ("Completed", None)
+
+
+def test_whether_the_owner_decides_is_recorded_when_it_changes():
+    driver = Driver()
+    driver.owner(seen("VCJob", 1, {}))
+    driver.owner(seen("VCJob", 2, {"state": {"phase": "Running"}}))
+    assert [opened.owner_decides for opened in driver.of(JobOpened)] == [True]
+    assert driver.of(JobRevised) == []
+    other = Driver()
+    other.see(running("a"))
+    for version, status in enumerate(({"ready": 1}, SUSPENDED, {"active": 1, "ready": 0}), 1):
+        other.owner(seen("Job", version, status))
+    decided = [revised.owner_decides for revised in other.of(JobRevised) if revised.owner_decides is not None]
+    assert decided == [True, False]
