@@ -76,8 +76,9 @@ may be left out.
 | `log` | `"sqlite:./lahar.db"` | the log |
 | `cluster` | `"default"` | cluster of what is appended without one |
 | `forget_after` | `"30d"` | how long after its end a job stays in the state (aborted: 335 days more); history stays for good |
-| `orphan_wait` | `"60s"` | how long a pod that names an unknown managed job waits for it |
+| `orphan_wait` | `"60s"` | how long a pod waits for the unknown managed job that it names, or for the pod that controls it |
 | `max_replicas` | `20000` | how many replicas a job may have, all tasks together; beyond, it is rejected |
+| `services` | `[]` | [kinds of services](kubernetes-objects.md#owners-above-the-controller-and-tasks), beside Kubernetes' own |
 | `callbacks` | `[]` | modules whose callbacks are told what happens, looked for beside the file first |
 | `log_format` | `"text"` | how processes that go on write their logs: `text` or `json`; `LAHAR_LOG_FORMAT` wins |
 | `ready_lag` | `"60s"` | how long an input may wait in a process that is ready (`/readyz`); `LAHAR_READY_LAG` wins |

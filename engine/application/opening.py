@@ -23,6 +23,7 @@ def open_lahar(
     readonly: bool = False,
     process: bool = True,
     max_replicas: int | None = None,
+    services: Sequence[str] = (),
     forget_after: str | int | None = None,
     orphan_wait: str | int | None = None,
     decide_limit: str | int | None = None,
@@ -40,6 +41,7 @@ def open_lahar(
         readonly: reject writes.
         process: process inputs here, unless another process runs the log.
         max_replicas: this and the following as in `lahar.toml` (which is not read), with the same defaults.
+        services: kinds whose pods are services.
         forget_after: `30d`, `1h30m`, or seconds.
         orphan_wait: as `forget_after`.
         decide_limit: as `forget_after`.
@@ -56,6 +58,7 @@ def open_lahar(
         "log": log,
         "cluster": cluster,
         "max_replicas": max_replicas,
+        "services": tuple(services),
         "forget_after": forget_after,
         "orphan_wait": orphan_wait,
         "decide_limit": decide_limit,

@@ -31,7 +31,7 @@ def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
     yield turn.event(
         job,
         JobOpened(
-            kind=pod.kind,
+            kind=turn.state.listed_kind(pod.kind),
             name=pod.owner or pod.name,
             managed=False,
             spec=JobSpec(queue=pod.queue or "default", priority_class=pod.priority_class),
@@ -59,7 +59,7 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
         yield turn.event(
             job,
             JobOpened(
-                kind=seen.kind,
+                kind=turn.state.listed_kind(seen.kind),
                 name=seen.name,
                 managed=False,
                 spec=spec,
@@ -75,7 +75,7 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
             seen.created,
         )
     else:
-        revised = _revision(job, seen, spec)
+        revised = _revision(turn, job, seen, spec)
         if revised is not None:
             yield turn.event(job, revised)
     yield from _follow_owner(turn, job, seen)
@@ -125,10 +125,10 @@ def _spec(job: Job, seen: JobObserved) -> JobSpec:
     return JobSpec(tasks=tasks, queue=seen.queue, min_available=seen.min_available, priority_class=seen.priority_class)
 
 
-def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
+def _revision(turn: Turn, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
     """Return the facts of the object that are new; `None`: none."""
     changes: dict[str, object] = {
-        "kind": seen.kind,
+        "kind": turn.state.listed_kind(seen.kind),
         "name": seen.name,
         "namespace": seen.namespace,
         "tenant": seen.tenant or seen.namespace,

@@ -91,6 +91,7 @@ class LifecycleStage:
         orphan_wait: int = ORPHAN_WAIT,
         strangers: int = STRANGERS,
         max_replicas: int = REPLICAS,
+        services: Iterable[str] = (),
     ) -> None:
         """Configure the stage.
 
@@ -100,15 +101,17 @@ class LifecycleStage:
             orphan_wait: how long a pod waits for the managed job that it names (microseconds).
             strangers: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
             max_replicas: most replicas of a job, all tasks together.
+            services: further kinds whose pods are services (`SERVICE_KINDS` has the others).
         """
         self.strangers = strangers
         self.max_replicas = max_replicas
+        self.services = frozenset(services)
         self.forget_after = forget_after
         self.orphan_wait = orphan_wait
 
     def initial(self) -> ShardState:
         """Return the state of a shard that has taken nothing."""
-        return ShardState(self.forget_after, self.orphan_wait, self.max_replicas)
+        return ShardState(self.forget_after, self.orphan_wait, self.max_replicas, self.services)
 
     # --- the three functions ---------------------------------------------------------------------------------------------
 

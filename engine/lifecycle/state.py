@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from engine.events.bounds import REPLICAS
+from engine.events.inputs import OTHER
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.observation.oldest_first import OldestFirst
 from engine.lifecycle.forgotten_ids import Forgotten
@@ -28,6 +29,8 @@ class ShardState:
     """How long a pod waits for the managed job that it names (microseconds)."""
     max_replicas: int = REPLICAS
     """Most replicas of a job, all tasks together."""
+    services: frozenset[str] = frozenset()
+    """Kinds of owners whose observed pods are services."""
     jobs: dict[str, Job] = field(default_factory=dict)
     closed: dict[str, bytes] = field(default_factory=dict)
     """Idle jobs, encoded: id → record (`codec`)."""
@@ -63,3 +66,7 @@ class ShardState:
     """Sum of the cached jobs' attempts. Not part of the state."""
     touched: dict[str, None] = field(default_factory=dict)
     """Records changed since the last snapshot asked for them."""
+
+    def listed_kind(self, kind: str) -> str:
+        """Return the kind of an observed job: `Other`, which lists and bills leave out, for a kind configured as a service."""
+        return OTHER if kind in self.services else kind

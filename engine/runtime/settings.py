@@ -10,6 +10,7 @@ environment holds a login to Kafka, hosts that only this file names are refused.
     forget_after = "30d"
     orphan_wait = "60s"
     max_replicas = 20000
+    services = ["Notebook", "LeaderWorkerSet"]
     callbacks = ["my_platform.callbacks"]
     log_format = "json"
     ready_lag = "60s"
@@ -34,6 +35,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from engine.events.bounds import INT32, REPLICAS
 from engine.events.times import SECOND, Duration
+from engine.events.values import Name
 from engine.kubernetes.reading.durations import parse_duration
 from engine.log.url import must_name_no_login
 from engine.processor.watchdog import DECIDE_SECONDS
@@ -110,6 +112,9 @@ class _File(BaseModel):
     """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""
     max_replicas: Annotated[int, Field(strict=True, ge=1, le=INT32)] = REPLICAS
     """How many replicas a job may have, all tasks together."""
+    services: tuple[Name, ...] = ()
+    """Kinds of controllers whose pods are services, beside Kubernetes' own: their jobs are of kind `Other`. `Pod`: pods without
+    controller."""
     billing: bool = True
     """Run the billing stage as well. Where it is off and on again, it goes on from where it stopped."""
     scheduling: bool = True

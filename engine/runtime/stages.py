@@ -42,7 +42,12 @@ BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a c
 
 def lifecycle(settings: Settings) -> LifecycleStage:
     """Return the lifecycle stage as configured."""
-    return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait, max_replicas=settings.max_replicas)
+    return LifecycleStage(
+        forget_after=settings.forget_after,
+        orphan_wait=settings.orphan_wait,
+        max_replicas=settings.max_replicas,
+        services=settings.services,
+    )
 
 
 def billing(_settings: Settings) -> BillingStage:

@@ -199,3 +199,11 @@ def test_a_ring_of_owners_ends(lahar):
     lahar("ingest", given=lines(*ring, pod("p", owner("a", "A", "x/v1"), ended="09:00:05")))
     (line,) = lahar("job", "list", "--json").records
     assert line["attempts"] == 1
+
+
+def test_the_configuration_says_which_kinds_are_no_jobs(lahar, folder):
+    (folder / "lahar.toml").write_text('services = ["Notebook", "Pod"]\n')
+    pods = [pod("n", owner("jupyter", "Notebook", "kubeflow.org/v1")), pod("alone"), pod("t", owner("train"))]
+    lahar("ingest", "--recorded", given=lines(*pods))
+    assert [line["name"] for line in lahar("job", "list", "--json").records] == ["train"]
+    assert len(lahar("job", "list", "--all", "--json").records) == 3

@@ -153,3 +153,14 @@ def test_whatever_happens_to_its_owner_a_pod_has_one_attempt(steps: list[tuple[s
     assert sorted(started) == sorted({uid for uid, *_ in steps})
     first = {uid: next(job or uid for one, job, *_ in steps if one == uid) for uid in started}
     assert seen_by(driver) == set(first.values())
+
+
+@pytest.mark.parametrize("first", ["pod", "object"])
+def test_a_kind_that_is_configured_as_a_service_is_none_of_the_jobs_that_are_listed(first: str) -> None:
+    driver = Driver(LifecycleStage(services=["Notebook", "RayCluster"]))
+    if first == "object":
+        driver.owner(JobObserved("jupyter", "RayCluster", phase="Running", version="1"), "j")
+    driver.see(pod("p", "j", 2, "Running", kind="Notebook", owner="jupyter", node="n", running=2))
+    driver.owner(JobObserved("jupyter", "RayCluster", phase="Running", version="3"), "j")
+    driver.see(of_job("train", 4, uid="q"))
+    assert (driver.job("j").kind, driver.job("train").kind) == (OTHER, "Job")

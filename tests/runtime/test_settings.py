@@ -26,7 +26,7 @@ def test_a_file_may_set_everything(tmp_path):
     write(
         tmp_path,
         'cluster = "prod-1"\nforget_after = "2d"\norphan_wait = 90\ncallbacks = ["platform.callbacks"]\n'
-        'log_format = "json"\nready_lag = "5m"\nmax_replicas = 500',
+        'log_format = "json"\nready_lag = "5m"\nmax_replicas = 500\nservices = ["Notebook"]',
     )
     assert load_settings("memory:", {}, tmp_path, tmp_path / "lahar.toml") == Settings.model_construct(
         log="memory:",
@@ -37,6 +37,7 @@ def test_a_file_may_set_everything(tmp_path):
         log_format="json",
         ready_lag=300_000_000,
         max_replicas=500,
+        services=("Notebook",),
         home=tmp_path,
     )
 
@@ -229,6 +230,7 @@ def test_a_named_file_that_is_missing_is_an_error(tmp_path):
         ("a." * 20_000 + "a = 1", r"lahar\.toml: line 1 has more than 200 dots"),
         ('log = "memory:"\n[' + "a." * 20_000 + "a]", r"lahar\.toml: line 2 has more than 200 dots"),
         ("max_replicas = 0", r"lahar\.toml: max_replicas: "),
+        ('services = "Notebook"', r"lahar\.toml: services: "),
         ('home = "/tmp"', r"lahar\.toml: home: Extra inputs"),
     ],
 )
