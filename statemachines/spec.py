@@ -8,19 +8,40 @@ defaults are filled in, durations are integer microseconds, names are Volcano's 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
-from annotated_types import Interval
+from annotated_types import Interval, MaxLen
 
 from statemachines.vocabulary import Action, Level
 
-__all__ = ["RESOURCE", "Amount", "DependsOn", "JobSpec", "Partition", "Policy", "RaiseRule", "Requests", "TaskSpec"]
+__all__ = [
+    "GPU",
+    "RESOURCE",
+    "Amount",
+    "DependsOn",
+    "JobSpec",
+    "Partition",
+    "Policy",
+    "RaiseRule",
+    "Requests",
+    "TaskSpec",
+    "gpus_of",
+]
 
+GPU: Final = 10**9
+"""Parts of a GPU that are counted."""
 RESOURCE: Final = 2**63 - 1
 """Largest quantity of a resource in Kubernetes."""
 
 Amount = Annotated[int, Interval(ge=0, le=RESOURCE)]
 """A number that may be large, and fits every format."""
+
+
+def gpus_of(billionths: int) -> int | Decimal:
+    """Return a number of GPUs, exactly: a whole number, else a decimal without trailing zeros."""
+    whole, rest = divmod(billionths, GPU)
+    return Decimal(f"{whole}.{rest:09}".rstrip("0")) if rest else whole
 
 
 @dataclass(slots=True)
@@ -31,9 +52,33 @@ class Requests:
     """CPU in thousandths of a core, rounded up."""
     memory_bytes: Amount = 0
     gpu: Amount = 0
-    """Whole devices."""
+    """GPUs; a part of one counts as one."""
     gpu_share_milli: Amount | None = None
-    """Thousandths of a device really used, if devices are shared; `None`: whole devices."""
+    """Thousandths of a device really used, if a trace says that devices are shared; `None`: whole devices."""
+    gpu_nano: Amount | None = None
+    """Billionths of GPUs, if they are no whole number (a MIG slice, per cent of a card); `None`: `gpu`."""
+    unmetered: Annotated[dict[Annotated[str, MaxLen(512)], Amount], MaxLen(100)] = field(default_factory=dict)
+    """Other devices, and extended resources that Lahar does not know: name → thousandths of the unit. No meter charges them."""
+
+    @property
+    def gpu_billionths(self) -> int:
+        """Billionths of GPUs."""
+        return self.gpu * GPU if self.gpu_nano is None else self.gpu_nano
+
+    @property
+    def used_billionths(self) -> int:
+        """Billionths of GPUs really used."""
+        return self.gpu_billionths if self.gpu_share_milli is None else self.gpu_share_milli * (GPU // 1000)
+
+    @property
+    def gpus(self) -> int | Decimal:
+        """GPUs, exactly: a whole number, else a decimal."""
+        return gpus_of(self.gpu_billionths)
+
+    def document(self) -> dict[str, Any]:
+        """Return the requests as JSON; what no meter charges only where there is any."""
+        amounts = {"cpu_milli": self.cpu_milli, "memory_bytes": self.memory_bytes, "gpu": self.gpus}
+        return amounts | ({"unmetered": dict(sorted(self.unmetered.items()))} if self.unmetered else {})
 
 
 @dataclass(slots=True)

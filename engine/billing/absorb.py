@@ -109,7 +109,7 @@ def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) 
 
 
 def _size(requests: Requests) -> Size:
-    return Size(requests.cpu_milli, requests.memory_bytes, requests.gpu)
+    return Size(requests.cpu_milli, requests.memory_bytes, requests.gpu, requests.gpu_nano)
 
 
 def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound]) -> None:

@@ -92,7 +92,7 @@ def _sizes(rules: PriceVersion | None, run: Run) -> Iterator[tuple[Meter, Decima
 
 def _size(size: Size, meter: Meter) -> Decimal:
     if meter == "gpu_seconds":
-        return Decimal(size.gpu)
+        return Decimal(size.gpu) if size.gpu_nano is None else Decimal(size.gpu_nano).scaleb(-9)
     if meter == "cpu_seconds":
         return Decimal(size.cpu_milli).scaleb(-3)
     return Decimal(size.memory_bytes)

@@ -72,7 +72,7 @@ def run_of(data: UsageRecorded) -> Run:
         data.kind,
         data.begun,
         data.ended,
-        Size(data.cpu_milli, data.memory_bytes, data.gpu),
+        Size(data.cpu_milli, data.memory_bytes, data.gpu, data.gpu_nano),
         data.terms,
         data.node,
         data.node_type,
@@ -118,6 +118,7 @@ def _continues(last: Run, data: UsageRecorded) -> bool:
         and size.cpu_milli == data.cpu_milli
         and size.memory_bytes == data.memory_bytes
         and size.gpu == data.gpu
+        and size.gpu_nano == data.gpu_nano
         and last.terms == data.terms
         and last.node == data.node
         and last.node_type == data.node_type

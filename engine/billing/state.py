@@ -52,6 +52,8 @@ class Size(Struct, array_like=True, frozen=True, gc=False):
     cpu_milli: int = 0
     memory_bytes: int = 0
     gpu: int = 0
+    gpu_nano: int | None = None
+    """As in `Requests`."""
 
 
 class Point(Struct, array_like=True, frozen=True, gc=False):

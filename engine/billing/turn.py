@@ -150,6 +150,7 @@ class Turn(Struct, gc=False):
             run.gpu_model,
             run.terms,
             self.cause is None,
+            run.size.gpu_nano,
         )
 
     def passed(self, attempt: Attempt, mark: Micros) -> Event[Any]:

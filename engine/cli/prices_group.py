@@ -10,6 +10,7 @@ import typer
 from engine.application.apply import part_of
 from engine.application.files import read_given
 from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters
+from engine.application.questions import answered
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.history.reading import cluster_facts
 from engine.log.errors import LogUnavailableError
@@ -35,12 +36,20 @@ def _read(file: Path, cluster: str) -> dict[str, object]:
 
 @prices.command("check", examples=["lahar prices check prices.yaml"])
 def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Check a price book: its form, what may not change, and that each kind of node has a price."""
+    """Check a price book: its form, what may not change, and that each kind of node has a price.
+
+    It lists the resources that jobs have used and that no meter charges.
+    """
     output, settings = output_of(context, as_json), settings_of(context, log)
     spec = _read(file, settings.cluster)
+    not_billed: list[str] = []
     try:
-        with opened(settings) as source:
+        with (
+            opened(settings) as source,
+            answered(settings, source, output.warn, lambda jobs: jobs.summary(include_other=True)) as used,
+        ):
             book, faults = check_book(spec, cluster_facts(source), now())
+            not_billed = list(used["not_billed"])
     except LogUnavailableError as error:
         output.note(f"only the file itself was checked: {error}")
         book, faults = check_book(spec, (), now())
@@ -50,8 +59,10 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
         raise typer.Exit(BAD_INPUT)
     for notice in unpriced_meters(book, now()):
         output.note(f"{file}: {notice.path}: {notice.message}")
+    for name in not_billed:
+        output.note(f"{file}: {name}: is used and not billed: it is no accelerator with GPU time")
     if output.as_json:
-        output.record({"versions": list(book.names), "currency": spec["currency"]})
+        output.record({"versions": list(book.names), "currency": spec["currency"], "not_billed": not_billed})
         return
     output.line(f"{file}: {len(book.names)} version(s), {spec['currency']}, months in {book.time_zone}")
 

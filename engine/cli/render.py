@@ -117,6 +117,7 @@ def render_summary(output: Output, result: dict[str, Any]) -> None:
             ("core hours", _hours(result["cpu_seconds"])),
             *_so_far(result),
             ("peak GPUs", f"{result['peak_gpus']['value']} at {result['peak_gpus']['time']}"),
+            *[(f"{name}, not billed", f"{_hours(used['unit_seconds'])} unit hours") for name, used in result["not_billed"].items()],
             ("never started", _count(result["never_started"])),
             ("without end", _count(result["without_end"])),
             ("rejected rows", _count(result["rejected_rows"])),

@@ -122,7 +122,7 @@ class UsageRecorded(Usage, frozen=True):
     memory_bytes: int = 0
     """Memory of the pod."""
     gpu: int = 0
-    """Whole devices of the pod."""
+    """GPUs of the pod; a part of one counts as one."""
     charges: list[Charge] = field(default_factory=list)
     """One for each meter that the pod uses."""
     currency: str | None = None
@@ -167,6 +167,8 @@ class UsageRecorded(Usage, frozen=True):
     """Number of the job's terms (tenant, queue and so on) that hold here."""
     at_mark: bool = False
     """Written by a timer: an hour mark, or the next step of a review."""
+    gpu_nano: int | None = None
+    """Billionths of GPUs of the pod, if they are no whole number; `None`: `gpu`."""
 
     def __post_init__(self) -> None:
         """Put the default in the place of an equal value (`Compact`)."""

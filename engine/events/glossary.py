@@ -31,7 +31,7 @@ COMMON: Final[dict[str, str]] = {
     "faults": "All its faults.",
     "finished": "When the job reached its last phase.",
     "format": "Format of the trace.",
-    "gpu": "Whole devices.",
+    "gpu": "GPUs; a part of one counts as one.",
     "gpu_model": "Model of the node's devices; absent: unknown or none.",
     "host_ports": "Host ports that it occupies.",
     "id": "Id of the timer's `lahar.timer.set`.",

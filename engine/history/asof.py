@@ -14,6 +14,7 @@ from engine.history.fold import Clock, begun, fold
 from engine.history.listing import in_order
 from engine.history.view import AttemptView, JobView
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from statemachines.spec import gpus_of
 from statemachines.vocabulary import LIVE_ATTEMPT_PHASES
 
 __all__ = ["By", "ClusterAsOf", "job_as_of"]
@@ -155,12 +156,12 @@ def _attempts(jobs: Iterable[JobView], phases: Iterable[str]) -> Iterable[Attemp
     return (attempt for job in jobs for attempt in job.attempts.values() if attempt.phase in wanted)
 
 
-def _requests(attempts: Iterable[AttemptView]) -> dict[str, int]:
+def _requests(attempts: Iterable[AttemptView]) -> dict[str, Any]:
     total = Counter({"cpu_milli": 0, "memory_bytes": 0, "gpu": 0})
     for attempt in attempts:
         asked = attempt.requests
-        total.update({"cpu_milli": asked.cpu_milli, "memory_bytes": asked.memory_bytes, "gpu": asked.gpu})
-    return dict(total)
+        total.update({"cpu_milli": asked.cpu_milli, "memory_bytes": asked.memory_bytes, "gpu": asked.gpu_billionths})
+    return {**total, "gpu": gpus_of(total["gpu"])}
 
 
 def _by_phase(jobs: Iterable[JobView]) -> dict[str, int]:

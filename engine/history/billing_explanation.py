@@ -312,7 +312,7 @@ def told(event: Event[Data]) -> str:
     if requests is None:
         return describe(event)
     cores = plain(Decimal(requests.cpu_milli).scaleb(-3))
-    return f"{describe(event)}; it requests {plural(requests.gpu, 'GPU')}, {cores} cores, {plural(requests.memory_bytes, 'byte')}"
+    return f"{describe(event)}; it requests {plural(requests.gpus, 'GPU')}, {cores} cores, {plural(requests.memory_bytes, 'byte')}"
 
 
 def _weights(run: UsageRecorded, rules: PriceVersion) -> Iterator[Weighting]:

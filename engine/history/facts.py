@@ -113,7 +113,7 @@ class JobFacts(JobLine):
     use: Use = field(default_factory=Use)
     """Of its closed attempts."""
     devices: list[tuple[int, int]] = field(default_factory=list)
-    """Changes of the number of devices in use, with their times."""
+    """Changes of the number of GPUs in use (billionths), with their times."""
 
     @classmethod
     def begin(cls, event: Event[JobOpened]) -> Self:
@@ -156,12 +156,12 @@ class JobFacts(JobLine):
     def _begin(self, attempt: LiveAttempt, time: int) -> None:
         attempt.since = time
         self.first_running = _earlier(self.first_running, time)
-        self._change_devices(time, attempt.requests.gpu)
+        self._change_devices(time, attempt.requests.gpu_billionths)
 
     def _resize(self, attempt: LiveAttempt, requests: Requests, time: int) -> None:
         """Change the requests of an attempt; if it runs, its use so far counts with the earlier requests."""
         if attempt.since is not None:
-            self._change_devices(time, requests.gpu - attempt.requests.gpu)
+            self._change_devices(time, requests.gpu_billionths - attempt.requests.gpu_billionths)
         attempt.resize(requests, time)
 
     def _close(self, attempt: LiveAttempt, data: AttemptEnded, time: int) -> None:
@@ -175,7 +175,7 @@ class JobFacts(JobLine):
                 self._begin(attempt, min(data.started, time))
         if attempt.since is not None:
             self.use.add(attempt.until(time))
-            self._change_devices(time, -attempt.requests.gpu)
+            self._change_devices(time, -attempt.requests.gpu_billionths)
 
     def _change_devices(self, time: int, change: int) -> None:
         if change:

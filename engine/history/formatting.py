@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import UTC, tzinfo
+from decimal import Decimal
 from typing import Final, Literal
 
 from engine.events.times import SECOND, format_time, from_micros
@@ -59,7 +60,7 @@ def length(micros: int) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts if count) or "0 s"
 
 
-def plural(count: int, what: str) -> str:
+def plural(count: int | Decimal, what: str) -> str:
     """Format a count: `1 pod`, `3 pods`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 

@@ -7,37 +7,44 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from engine.events.job_state import AttemptState
+from engine.events.times import SECOND
 from engine.history.exact_numbers import seconds
-from statemachines.spec import Requests
+from statemachines.spec import GPU, Requests
 
 __all__ = ["LiveAttempt", "Use", "use_so_far"]
 
 
 @dataclass(slots=True)
 class Use:
-    """Resource times time: microseconds times devices, thousandths of devices, thousandths of cores."""
+    """Resource times time: microseconds times billionths of GPUs, those really used, thousandths of cores."""
 
     gpu: int = 0
     share: int = 0
     cpu: int = 0
+    unmetered: dict[str, int] = field(default_factory=dict)
+    """Extended resources that no meter charges: name → microseconds times thousandths of the unit."""
 
     def take(self, requests: Requests, length: int) -> None:
         """Add the use of one attempt over a length of time (microseconds)."""
-        self.gpu += requests.gpu * length
-        self.share += (requests.gpu * 1000 if requests.gpu_share_milli is None else requests.gpu_share_milli) * length
+        self.gpu += requests.gpu_billionths * length
+        self.share += requests.used_billionths * length
         self.cpu += requests.cpu_milli * length
+        for name, amount in requests.unmetered.items():
+            self.unmetered[name] = self.unmetered.get(name, 0) + amount * length
 
     def add(self, other: Use) -> None:
         """Add another use."""
         self.gpu += other.gpu
         self.share += other.share
         self.cpu += other.cpu
+        for name, amount in other.unmetered.items():
+            self.unmetered[name] = self.unmetered.get(name, 0) + amount
 
     def result(self, suffix: str = "") -> dict[str, Decimal]:
-        """Return the sums in seconds, exactly; each name ends in `suffix`."""
+        """Return the sums of what meters charge, in seconds, exactly; each name ends in `suffix`."""
         return {
-            f"gpu_seconds{suffix}": seconds(self.gpu),
-            f"gpu_share_seconds{suffix}": seconds(self.share, 1_000_000_000),
+            f"gpu_seconds{suffix}": seconds(self.gpu, SECOND * GPU),
+            f"gpu_share_seconds{suffix}": seconds(self.share, SECOND * GPU),
             f"cpu_seconds{suffix}": seconds(self.cpu, 1_000_000_000),
         }
 

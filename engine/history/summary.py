@@ -1,7 +1,7 @@
 """The summary of a log: counts, durations and resource use.
 
 Sums cover closed attempts, failed ones included: resources times [Running, end). The use of open attempts up to the latest
-recorded time is listed separately. All arithmetic is on integers (microseconds, thousandths of a core or device).
+recorded time is listed separately. All arithmetic is on integers (microseconds, thousandths of a core, billionths of a GPU).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from engine.events.inputs import OTHER
 from engine.events.job_state import STATED
 from engine.events.outcomes import Accounted, RowRejected
-from engine.events.times import format_time
-from engine.history.exact_numbers import distribution
+from engine.events.times import SECOND, format_time
+from engine.history.exact_numbers import distribution, seconds
 from engine.history.facts import JobFacts, Jobs
 from engine.history.resource_use import LiveAttempt, Use
+from statemachines.spec import gpus_of
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["SUMMARISED", "JobSums", "Summary", "summarised"]
@@ -48,9 +49,7 @@ class JobSums(NamedTuple):
     submitted: int
     first_running: int | None
     last_end: int | None
-    gpu: int
-    share: int
-    cpu: int
+    use: Use
 
 
 @dataclass(slots=True)
@@ -71,6 +70,12 @@ class _Group:
 
     def uses(self) -> dict[str, Decimal]:
         return {**self.use.result(), **self.so_far.result("_so_far")}
+
+    def not_billed(self) -> dict[str, dict[str, Decimal]]:
+        """Return the use of resources that no meter charges, by name."""
+        used, so_far = self.use.unmetered, self.so_far.unmetered
+        parts = (("unit_seconds", used), ("unit_seconds_so_far", so_far))
+        return {name: {part: seconds(by.get(name, 0), 1000 * SECOND) for part, by in parts} for name in sorted(used | so_far)}
 
     def result(self) -> dict[str, Any]:
         return {"jobs": self.jobs, "attempts": self.attempts, **self.uses()}
@@ -107,9 +112,7 @@ def _sums(job: JobFacts) -> JobSums:
         job.submitted,
         job.first_running,
         job.last_end,
-        job.use.gpu,
-        job.use.share,
-        job.use.cpu,
+        job.use,
     )
 
 
@@ -129,7 +132,7 @@ def summarised(
         jobs: the jobs to count.
         ends: number of their closed attempts, by phase and reason.
         live: their open attempts, with cluster, queue and user.
-        devices: changes of the number of devices in use, with their times, in any order.
+        devices: changes of the number of GPUs in use (billionths), with their times, in any order.
         now: open attempts count up to this time, the latest recorded one (microseconds); 0: nothing is recorded.
         rejected_rows: number of rejected rows of imports.
     """
@@ -138,13 +141,11 @@ def summarised(
     waits, runs = [], []
     open_attempts = without_end = 0
     # One pass that touches each job once: a log has a hundred thousand.
-    for cluster, queue, user, phase, endless, count, open_, submitted, begun, last_end, gpu, share, cpu in jobs:
+    for cluster, queue, user, phase, endless, count, open_, submitted, begun, last_end, use in jobs:
         group = whose[cluster, queue, user]
         group.jobs += 1
         group.attempts += count
-        group.use.gpu += gpu
-        group.use.share += share
-        group.use.cpu += cpu
+        group.use.add(use)
         job_phases[phase] += 1
         open_attempts += open_
         without_end += endless
@@ -186,6 +187,7 @@ def summarised(
         "wait_seconds": distribution(waits),
         "run_seconds": distribution(runs),
         "peak_gpus": _peak(devices),
+        "not_billed": total.not_billed(),
         "by_user": _results(_grouped(whose, itemgetter(2))),
         "by_queue": _results(_grouped(whose, itemgetter(1))),
         **({"by_cluster": by_cluster} if len(by_cluster) > 1 else {}),
@@ -204,7 +206,7 @@ def _results(groups: Mapping[str, _Group]) -> dict[str, Any]:
 
 
 def _peak(devices: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    """Return the most devices in use at once, counted after all changes of an instant, and the first such instant."""
+    """Return the most GPUs in use at once, counted after all changes of an instant, and the first such instant."""
     changes: dict[int, int] = {}
     for time, change in devices:
         changes[time] = changes.get(time, 0) + change
@@ -214,7 +216,7 @@ def _peak(devices: Iterable[tuple[int, int]]) -> dict[str, Any]:
         used += changes[time]
         if used > most:
             most, when = used, time
-    return {"value": most, "time": None if when is None else format_time(when)}
+    return {"value": gpus_of(most), "time": None if when is None else format_time(when)}
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:

@@ -263,7 +263,6 @@ _NAMES: Final[dict[type[Any], str]] = {
     AttemptView: "phase since created reason message uid pod node bound running terminating ended exit_code restarts disruption"
     " rank inferred_end object requests late",
     TimerView: "kind due action policy task partition node held",
-    Requests: "cpu_milli memory_bytes gpu gpu_share_milli",
     LateFact: "known phase reason exit_code rank ended message",
 }
 """Fields of each class in documents, in their order."""
@@ -280,7 +279,9 @@ def _plain(part: Any) -> dict[str, Any]:  # noqa: ANN401 - any of `_NAMES`
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of a view
     if name in _TIMES and value is not None:
         return format_time(value)
-    if isinstance(value, Requests | LateFact):
+    if isinstance(value, Requests):
+        return {**value.document(), "gpu_share_milli": value.gpu_share_milli}
+    if isinstance(value, LateFact):
         return _plain(value)
     if isinstance(value, list):
         return [_value("", item) for item in value]

@@ -34,10 +34,11 @@ _SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
 """Fields of a line that are texts or numbers: all but its open attempts, nodes and ends."""
 _SCALAR: Final = attrgetter(*_SCALARS)
 _LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked", "last_end"))
-_FACTS: Final = "begun, first_running, without_end, gpu, share, cpu"
+_FACTS: Final = "begun, first_running, without_end"
 _USE: Final = attrgetter(*(field.name for field in fields(Use)))
 _REQUESTS: Final = attrgetter(*(field.name for field in fields(Requests)))
-_SUMS: Final = ", ".join(JobSums._fields)
+_USED: Final = "gpu, share, cpu, unmetered"
+_SUMS: Final = ", ".join((*JobSums._fields[:-1], _USED))
 _LIVE: Final = "task, place, attempt, live.phase, live.reason, state FROM live"
 _OF_LISTS: Final = frozenset(LISTED)
 _OF_SUMS: Final = frozenset(SUMMARISED)
@@ -76,9 +77,10 @@ CREATE TABLE jobs (
     without_end INTEGER NOT NULL,
     last_end INTEGER,
     live INTEGER NOT NULL,
-    gpu NOT NULL, -- resource times time, as text beyond 64 bits
+    gpu NOT NULL, -- billionths; resource times time, as text beyond 64 bits
     share NOT NULL,
-    cpu NOT NULL
+    cpu NOT NULL,
+    unmetered TEXT NOT NULL -- {resource: thousandths of its unit times time, ...}
 );
 CREATE INDEX jobs_by_name ON jobs (name);
 CREATE TABLE live (
@@ -91,7 +93,8 @@ CREATE TABLE live (
     state TEXT NOT NULL, -- [requests, since, use before they changed]
     PRIMARY KEY (job, task, place, attempt)
 ) WITHOUT ROWID;
-CREATE TABLE devices (job INTEGER NOT NULL, time INTEGER NOT NULL, change INTEGER NOT NULL);
+CREATE TABLE devices (job INTEGER NOT NULL, time INTEGER NOT NULL, change NOT NULL -- as `gpu`
+);
 CREATE TABLE claimed ( -- what is parked and no job, in order
     subject TEXT NOT NULL,
     state TEXT NOT NULL
@@ -109,7 +112,7 @@ class JobTables:
     """Follows `job-events`; answers as the folds `Listing` and `Summary` do, and resolves names."""
 
     NAME: ClassVar[str] = "jobs"
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     TABLES: ClassVar[str] = _TABLES
     TOPICS: ClassVar[tuple[Topic, ...]] = ("job-events",)
     TYPES: ClassVar[Collection[str]] = _OF_LISTS | _OF_SUMS
@@ -174,15 +177,15 @@ class JobTables:
         self._changed[event.subject] = None
 
     def _load(self, subject: str) -> tuple[int, JobFacts] | None:
-        row = self._connection.execute(f"SELECT {_LINE}, {_FACTS} FROM jobs WHERE id = ?", (subject,)).fetchone()  # noqa: S608  own names
+        row = self._connection.execute(f"SELECT {_LINE}, {_FACTS}, {_USED} FROM jobs WHERE id = ?", (subject,)).fetchone()  # noqa: S608  own names
         if row is None:
             return None
-        number, *scalars, nodes, ends, parked, last_end, begun, first_running, without_end, gpu, share, cpu = row
+        number, *scalars, nodes, ends, parked, last_end, begun, first_running, without_end = row[:-4]
         job = JobFacts(*scalars)
         _complete(job, nodes, ends, parked)
         job.without_end = bool(without_end)
         job.begun, job.first_running, job.last_end = begun, first_running, last_end
-        job.use = Use(int(gpu), int(share), int(cpu))
+        job.use = _used(row[-4:])
         job.open = dict(map(_attempt, self._connection.execute(f"SELECT {_LIVE} WHERE job = ?", (number,))))
         self._jobs[subject] = number, job
         return number, job
@@ -199,14 +202,17 @@ class JobTables:
             many(f"DELETE FROM {table} WHERE job = ?", [(number,) for number in self._begun])  # noqa: S608  as above
         changed = [self._jobs[subject] for subject in self._changed]
         many(
-            f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * 27)})",  # noqa: S608  as above
+            f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * 28)})",  # noqa: S608  as above
             [_row(*known) for known in changed],
         )
         kept = [(number, *slot, *_live(job.open[slot])) for (number, slot), job in self._slots.items() if slot in job.open]
         many("INSERT OR REPLACE INTO live VALUES (?,?,?,?,?,?,?)", kept)
         gone = [(number, *slot) for (number, slot), job in self._slots.items() if slot not in job.open]
         many("DELETE FROM live WHERE job = ? AND task = ? AND place = ? AND attempt = ?", gone)
-        many("INSERT INTO devices VALUES (?,?,?)", [(number, *change) for number, job in changed for change in job.devices])
+        many(
+            "INSERT INTO devices VALUES (?,?,?)",
+            [(number, time, _stored(change)) for number, job in changed for time, change in job.devices],
+        )
         for _, job in changed:
             job.devices.clear()
         if self._reclaimed:  # all of them, in order: few jobs are parked before they are opened
@@ -246,7 +252,8 @@ class JobTables:
         rows = self._select(f"SELECT cluster, queue, user, {_LIVE} {of_jobs}", counted)
         live = (((cluster, queue, user), _attempt(attempt)[1]) for cluster, queue, user, *attempt in rows)
         jobs = map(_sums, self._select(f"SELECT {_SUMS} FROM jobs", counted))  # noqa: S608  as above
-        devices = self._select(f"SELECT time, change FROM devices {of_jobs}", counted)  # noqa: S608  as above
+        changes = self._select(f"SELECT time, change FROM devices {of_jobs}", counted)  # noqa: S608  as above
+        devices = ((time, int(change)) for time, change in changes)
         now, rejected = (self._one(f"SELECT {name} FROM totals") for name in ("summarised", "rejected"))  # noqa: S608  as above
         return summarised(jobs, ends, live, devices, now, rejected)
 
@@ -333,9 +340,7 @@ class JobTables:
 
 
 def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
-    use = _USE(job.use)
-    if max(use) > _LARGEST:
-        use = tuple(map(str, use))
+    use = job.use
     facts = (job.parked, job.begun, job.first_running, job.without_end, job.last_end, len(job.open))
     return (
         number,
@@ -343,8 +348,19 @@ def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
         _short(_written_nodes, frozenset(job.nodes)),
         _short(_written_ends, tuple(job.ends.items())),
         *facts,
-        *use,
+        *map(_stored, (use.gpu, use.share, use.cpu)),
+        json.dumps(use.unmetered),
     )
+
+
+def _stored(number: int) -> int | str:
+    """Return a whole number as SQLite keeps it: as text beyond 64 bits."""
+    return number if -_LARGEST <= number <= _LARGEST else str(number)
+
+
+def _used(columns: Sequence[Any]) -> Use:
+    gpu, share, cpu, unmetered = columns
+    return Use(int(gpu), int(share), int(cpu), {} if unmetered == "{}" else json.loads(unmetered))
 
 
 def _bound(text: str) -> str:
@@ -410,4 +426,4 @@ def _attempt(row: Sequence[Any]) -> tuple[Slot, LiveAttempt]:
 
 
 def _sums(row: tuple[Any, ...]) -> JobSums:
-    return JobSums(*row[:-3], *map(int, row[-3:]))
+    return JobSums._make((*row[:-4], _used(row[-4:])))

@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector
 
 from engine.events import TYPES
 from engine.log.port import Log
+from statemachines.spec import GPU
 from streams.agents.declaration import Agents, Source, current_type, job_events
 from streams.agents.progress import Place
 from streams.agents.received import Received
@@ -128,7 +129,7 @@ class Usage(Collector):
             ("lahar_usage_replicas", "Live replicas in a phase.", lambda book: book.replicas, 1),
             ("lahar_usage_requested_cpu_cores", "CPU that they ask for.", lambda book: book.cpu_milli, 1_000),
             ("lahar_usage_requested_memory_bytes", "Memory that they ask for.", lambda book: book.memory_bytes, 1),
-            ("lahar_usage_requested_gpus", "GPUs that they ask for.", lambda book: book.gpu_milli, 1_000),
+            ("lahar_usage_requested_gpus", "GPUs that they ask for.", lambda book: book.gpu_billionths, GPU),
         )
         for name, text, figures in counters:
             counter = CounterMetricFamily(name, text, labels=(*_LABELS, "partition"))

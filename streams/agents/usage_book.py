@@ -76,7 +76,7 @@ class UsageBook:
         """Live attempts in a phase."""
         self.cpu_milli: Counter[Key] = Counter()
         self.memory_bytes: Counter[Key] = Counter()
-        self.gpu_milli: Counter[Key] = Counter()
+        self.gpu_billionths: Counter[Key] = Counter()
         self._owner_of = owner_of
         self._kept = kept
         self._live: dict[str, _Job] = {}
@@ -199,8 +199,7 @@ class UsageBook:
 
     def _count(self, owner: Owner, attempt: AttemptState, change: int) -> None:
         key, requests = (owner, attempt.phase), attempt.requests
-        share = requests.gpu_share_milli
         self.replicas[key] += change
         self.cpu_milli[key] += change * requests.cpu_milli
         self.memory_bytes[key] += change * requests.memory_bytes
-        self.gpu_milli[key] += change * (requests.gpu * 1_000 if share is None else share)
+        self.gpu_billionths[key] += change * requests.used_billionths

@@ -222,7 +222,7 @@ def test_what_an_observed_pod_takes_of_its_node_beside_cpu_memory_and_gpus() -> 
     ports = [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"}, {"hostPort": 80, "hostIP": "10.0.0.1"}]
     data = taken(pod(spec={"containers": [{"name": "c", "resources": {"requests": asked}, "ports": ports}]}))[0].data
     assert data.requests.gpu == 2
-    assert data.resources == {"rdma/hca": 2000, "amd.com/gpu": 1000}
+    assert data.resources == {"rdma/hca": 2000, "amd.com/gpu": 1000, "nvidia.com/gpu": 1000}
     assert data.host_ports == ["53/UDP", "80/TCP/10.0.0.1"]
     plain = outcome(pod(spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}]}))
     assert b"resources" not in plain.messages[0].data

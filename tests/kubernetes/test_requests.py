@@ -50,9 +50,9 @@ def test_fractions_are_summed_exactly_and_rounded_up_once() -> None:
     assert effective_requests(spec) == Requests(cpu_milli=1, memory_bytes=1)
 
 
-def test_every_resource_whose_name_ends_in_gpu_counts() -> None:
-    asked = {"nvidia.com/gpu": "2", "amd.com/gpu": "1", "volcano.sh/vgpu": "1", "nvidia.com/gpumem": "8000"}
-    assert effective_requests({"containers": [{"resources": {"requests": asked}}]}).gpu == 4
+def test_the_gpus_of_every_maker_count() -> None:
+    asked = {"nvidia.com/gpu": "2", "amd.com/gpu": "1", "example.com/gpu": "1", "nvidia.com/gpumem": "8000"}
+    assert effective_requests({"containers": [{"resources": {"requests": asked}}]}) == Requests(gpu=4)
 
 
 def test_devices_of_two_makers_are_compared_each_by_itself() -> None:
@@ -118,7 +118,7 @@ def test_devices_that_a_node_does_not_report_are_those_asked_for() -> None:
     """Devices cannot be resized, and some kubelets report nothing but cpu and memory."""
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4", "nvidia.com/gpu": "2", "example.com/nic": "1"}}}]}
     status = {"containerStatuses": [reported("c", "2")]} | pending("Infeasible")
-    assert observed_requests(spec, status) == (Requests(2000, 0, 2), {"example.com/nic": 1000})
+    assert observed_requests(spec, status) == (Requests(2000, 0, 2, unmetered={"example.com/nic": 1000}), {"example.com/nic": 1000})
 
 
 def test_a_sidecar_is_resized_too_and_another_init_container_is_not() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-from engine.kubernetes.observation.jobs import read_job_facts
+from engine.kubernetes.observation.jobs import TaskFacts, read_job_facts
 from engine.kubernetes.observation.table import exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.documents import Document
@@ -57,7 +58,7 @@ def inspect_pod(document: Document) -> dict[str, Any]:
         "init_restarts": sum(one.restarts for one in pod.inits),
         "deleting": pod.deletion is not None,
         "owners": owners,
-        "requests": _requests(effective_requests(pod.spec, pod.status)),
+        "requests": effective_requests(pod.spec, pod.status, pod.metadata.get("annotations")).document(),
     }
 
 
@@ -70,11 +71,6 @@ def inspect_job(document: Document) -> dict[str, Any]:
     facts = read_job_facts(document.content)
     if facts is None:
         return row | dict.fromkeys(_JOB_KEYS) | {"supported": False}
-    total = Requests()
-    for task in facts.tasks:
-        total.cpu_milli += task.replicas * task.requests.cpu_milli
-        total.memory_bytes += task.replicas * task.requests.memory_bytes
-        total.gpu += task.replicas * task.requests.gpu
     return row | {
         "phase": facts.phase,
         "reason": facts.reason,
@@ -85,11 +81,11 @@ def inspect_job(document: Document) -> dict[str, Any]:
                 "name": task.name,
                 "replicas": task.replicas,
                 "min_available": task.min_available,
-                "requests": _requests(task.requests),
+                "requests": task.requests.document(),
             }
             for task in facts.tasks
         ],
-        "total_requests": _requests(total),
+        "total_requests": _total(facts.tasks).document(),
         "supported": True,
     }
 
@@ -104,5 +100,14 @@ def _who(document: Document) -> dict[str, Any]:
     }
 
 
-def _requests(requests: Requests) -> dict[str, int]:
-    return {"cpu_milli": requests.cpu_milli, "memory_bytes": requests.memory_bytes, "gpu": requests.gpu}
+def _total(tasks: Iterable[TaskFacts]) -> Requests:
+    """Return the requests of all pods."""
+    total = Requests(gpu_nano=0)
+    for task in tasks:
+        count, asked = task.replicas, task.requests
+        total.cpu_milli += count * asked.cpu_milli
+        total.memory_bytes += count * asked.memory_bytes
+        total.gpu_nano = total.gpu_billionths + count * asked.gpu_billionths
+        for name, amount in asked.unmetered.items():
+            total.unmetered[name] = total.unmetered.get(name, 0) + count * amount
+    return total

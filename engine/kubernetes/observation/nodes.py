@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, cast
 
 from engine.events.inputs import NodeDeleted, NodeObserved, Taint
 from engine.kubernetes.errors import ProjectionError, QuantityError
+from engine.kubernetes.reading.accelerators import BUILT_IN, NVIDIA, Accelerators
 from engine.kubernetes.reading.fields import mapping, mappings, strings, text
 from engine.kubernetes.reading.quantity import LARGEST, bytes_, milli, parse_quantity
 
@@ -14,11 +15,13 @@ __all__ = ["delete_node", "observe_node"]
 
 _OWN: Final = frozenset({"cpu", "memory", "pods"})
 """Resources that have fields of their own."""
+_MODELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
+"""Labels with the model of a node's GPUs."""
 _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
-def observe_node(node: dict[str, Any]) -> NodeObserved:
-    """Project a node object.
+def observe_node(node: dict[str, Any], accelerators: Accelerators = BUILT_IN) -> NodeObserved:
+    """Project a node object; the table says which of its resources are GPUs.
 
     Its size is what it offers to pods (`allocatable`), else its capacity. Without a readable condition Ready, it counts as
     ready.
@@ -29,6 +32,10 @@ def observe_node(node: dict[str, Any]) -> NodeObserved:
     metadata, spec, status = (mapping(node.get(part)) for part in ("metadata", "spec", "status"))
     labels = strings(metadata.get("labels"))
     size = mapping(status.get("allocatable")) or mapping(status.get("capacity"))
+    resources = {name: amount for name in size if isinstance(name, str) and name not in _OWN and (amount := _milli(size, name))}
+    gpu = min(accelerators.cards(resources, 1000), LARGEST)
+    if resources.get(NVIDIA, 0) != gpu * 1000:
+        resources.setdefault(NVIDIA, 0)
     return NodeObserved(
         name=_name(metadata),
         version=text(metadata.get("resourceVersion")),
@@ -37,13 +44,13 @@ def observe_node(node: dict[str, Any]) -> NodeObserved:
         unschedulable=spec.get("unschedulable") is True,
         cpu_milli=milli(_amount(size, "cpu")),
         memory_bytes=bytes_(_amount(size, "memory")),
-        gpu=sum(bytes_(_amount(size, name)) for name in size if isinstance(name, str) and name.endswith("gpu")),
+        gpu=gpu,
         pods=bytes_(_amount(size, "pods")),
         type=labels.get("node.kubernetes.io/instance-type") or labels.get("beta.kubernetes.io/instance-type"),
-        gpu_model=labels.get("nvidia.com/gpu.product"),
+        gpu_model=next((labels[name] for name in _MODELS if name in labels), None),
         labels=labels,
         uid=text(metadata.get("uid")),
-        resources={name: amount for name in size if isinstance(name, str) and name not in _OWN and (amount := _milli(size, name))},
+        resources=resources,
         taints=[
             Taint(key, text(taint.get("value")) or "", text(taint.get("effect")) or "NoSchedule")
             for taint in mappings(spec.get("taints"))

@@ -11,6 +11,7 @@ from engine.kubernetes.observation.messages import pod_message
 from engine.kubernetes.observation.moments import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 from engine.kubernetes.reading.identity import controller, job_kind, owner_above, people, pod_job_kind, queue_of, slot_of
 from engine.kubernetes.reading.owner_labels import join_of, label
@@ -24,31 +25,34 @@ _BY_CONTROL_PLANE: Final = "NodeLost"
 """The control plane reports ends with this reason, for a kubelet that no longer reports."""
 
 
-def observe_pod(pod: object) -> PodObserved:
+def observe_pod(pod: object, accelerators: Accelerators = BUILT_IN) -> PodObserved:
     """Project a pod object.
 
     Args:
         pod: the object as decoded JSON. Unreadable parts count as absent.
+        accelerators: the table that says which resources are GPUs.
 
     Raises:
         ProjectionError: it is not a mapping, lacks `metadata.uid` or `metadata.name`, or holds no time.
     """
     view = _view(pod)
-    return _project(view, judge(view))
+    return _project(view, judge(view), accelerators)
 
 
-def delete_pod(pod: object, *, inferred: bool = False) -> PodDeleted:
+def delete_pod(pod: object, accelerators: Accelerators = BUILT_IN, *, inferred: bool = False) -> PodDeleted:
     """Project the last known state of a deleted pod.
 
     Args:
         pod: the object as decoded JSON.
+        accelerators: as for `observe_pod`.
         inferred: the deletion was not observed; a full list lacks the pod.
 
     Raises:
         ProjectionError: as for `observe_pod`.
     """
     view = _view(pod)
-    return PodDeleted(_project(view, judge(view, deleted=True, inferred=inferred), inferred=inferred), inferred=inferred)
+    last = _project(view, judge(view, deleted=True, inferred=inferred), accelerators, inferred=inferred)
+    return PodDeleted(last, inferred=inferred)
 
 
 def _view(pod: object) -> PodView:
@@ -57,7 +61,7 @@ def _view(pod: object) -> PodView:
     return PodView(pod)
 
 
-def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodObserved:
+def _project(view: PodView, verdict: Verdict, accelerators: Accelerators, *, inferred: bool = False) -> PodObserved:
     metadata = view.metadata
     uid, name = text(metadata.get("uid")), text(metadata.get("name"))
     if uid is None:
@@ -86,7 +90,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     times = pod_moments(view, phase)
     code = 0 if phase == "Succeeded" else exit_code(view) if phase == "Failed" else None
     containers = view.containers
-    requests, resources = observed_requests(view.spec, view.status)
+    requests, resources = observed_requests(view.spec, view.status, annotations, accelerators)
     return PodObserved(
         uid=uid,
         job=owner_uid or claimed or uid,

@@ -13,21 +13,28 @@ not count (kube-scheduler: `PodRequests` of k8s.io/component-helpers).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from engine.kubernetes.errors import QuantityError
+from engine.kubernetes.reading.accelerators import BUILT_IN, NVIDIA, Accelerators
 from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
 __all__ = ["effective_requests", "observed_requests", "requests_by_name"]
 
+N = TypeVar("N", int, Fraction)
+
 _Amounts = dict[str, int]
 """Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
 
-_USUAL: Final = frozenset({"cpu", "memory", "nvidia.com/gpu"})
-"""What `Requests` tells by itself: its devices are these, unless others are named."""
+_COUNTED: Final = frozenset({"cpu", "memory"})
+_GPU_FRACTION: Final = "gpu-fraction"
+_GPU_MEMORY: Final = "gpu-memory"
+_CLAIMS: Final = "resourceclaims"
 _NANO: Final = 10**9
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 """Resources that can change in place. Some kubelets leave all others out of what they report."""
@@ -36,32 +43,74 @@ _INFEASIBLE: Final = "Infeasible"
 _NOTHING: Final[_Amounts] = {}  # shared: not to be changed
 
 
-def effective_requests(pod_spec: object, status: dict[str, object] | None = None) -> Requests:
+def effective_requests(
+    pod_spec: object,
+    status: dict[str, object] | None = None,
+    annotations: object = None,
+    accelerators: Accelerators = BUILT_IN,
+) -> Requests:
     """Return the effective request of a pod.
 
     Args:
         pod_spec: `spec` of a pod or of a pod template, as decoded JSON. What cannot be read counts as nothing: it is for
             validation to name it.
         status: `status` of the pod; `None`: it has none (a template).
+        annotations: `metadata.annotations` of the pod or template: the KAI scheduler reads shares of a GPU there.
+        accelerators: the table that says which resources are GPUs.
 
     Returns:
-        Milli-CPU, bytes and devices, each rounded up; devices are all resources whose name ends in `gpu`, summed after each
+        Milli-CPU and bytes, each rounded up, and GPUs, rounded to a billionth of one. GPUs are summed over resources after each
         has been compared by itself, as the scheduler does.
     """
     if not isinstance(pod_spec, dict):
         return Requests()
-    return _requests(_effective(pod_spec, status))
+    return _requests(pod_spec, mapping(annotations), accelerators, _effective(pod_spec, status))
 
 
-def observed_requests(pod_spec: dict[str, object], status: dict[str, object]) -> tuple[Requests, dict[str, int]]:
-    """Return the effective request of a pod, and what it asks for beside cpu, memory and `nvidia.com/gpu`, in thousandths."""
+def observed_requests(
+    pod_spec: dict[str, object], status: dict[str, object], annotations: object = None, accelerators: Accelerators = BUILT_IN
+) -> tuple[Requests, dict[str, int]]:
+    """Return the effective request of a pod, and its resources beside cpu, memory and `nvidia.com/gpu`, in thousandths.
+
+    `nvidia.com/gpu` is among them if its number is not that of the GPUs.
+    """
     total = _effective(pod_spec, status)
-    return _requests(total), {name: _up(amount * 1000) for name, amount in total.items() if name not in _USUAL and amount}
+    requests = _requests(pod_spec, mapping(annotations), accelerators, total)
+    others = {name: _up(amount * 1000) for name, amount in total.items() if name not in _COUNTED and amount}
+    if others.get(NVIDIA, 0) == requests.gpu * 1000:
+        others.pop(NVIDIA, None)
+    else:
+        others.setdefault(NVIDIA, 0)
+    return requests, others
 
 
-def _requests(total: _Amounts) -> Requests:
-    gpu = sum([amount for name, amount in total.items() if name.endswith("gpu")])
-    return Requests(_up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0)), _up(gpu))
+def _requests(
+    pod_spec: dict[str, object],
+    annotations: dict[str, object],
+    accelerators: Accelerators,
+    total: _Amounts,
+) -> Requests:
+    cpu, memory = _up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0))
+    annotated = _GPU_FRACTION in annotations or _GPU_MEMORY in annotations
+    if total.keys() <= _COUNTED and not annotated and not pod_spec.get("resourceClaims"):
+        return Requests(cpu, memory)
+    parts = accelerators.gpus(total, _NANO)
+    if accelerators.qualified(total):  # each container's by itself
+        parts = _together(pod_spec, *[lambda container: accelerators.gpus(_of_container(container), _NANO)] * 2)
+    share = sum(parts.values(), Fraction(0)) or _annotated_share(annotations)
+    unmetered = {name: _up(amount * 1000) for name, amount in accelerators.unmetered(total).items()}
+    if not share and _GPU_MEMORY in annotations:
+        unmetered[_GPU_MEMORY] = 1000
+    if claims := mappings(pod_spec.get("resourceClaims")):
+        unmetered[_CLAIMS] = len(claims) * 1000
+    nanos = round(share * _NANO)
+    return Requests(cpu, memory, _up(nanos), gpu_nano=nanos if nanos % _NANO and nanos <= LARGEST else None, unmetered=unmetered)
+
+
+def _annotated_share(annotations: dict[str, object]) -> Fraction:
+    """Return the GPUs of a pod that asks for them by annotations: a fraction of each of some devices (KAI)."""
+    fraction, devices = (_nanos(annotations.get(name)) for name in (_GPU_FRACTION, f"{_GPU_FRACTION}-num-devices"))
+    return min(Fraction(fraction, _NANO), Fraction(1)) * Fraction(devices or _NANO, _NANO)
 
 
 def requests_by_name(pod_spec: dict[str, object]) -> dict[str, int]:
@@ -73,22 +122,32 @@ def requests_by_name(pod_spec: dict[str, object]) -> dict[str, int]:
 def _effective(pod_spec: dict[str, object], status: dict[str, object] | None) -> _Amounts:
     """Return the effective request of a pod, by resource."""
     resizes = None if status is None else _resizes(status)
-    running = _NOTHING
-    for container in mappings(pod_spec.get("containers")):
-        running = _plus(running, _of_running(container, resizes))
-    sidecars = peak = _NOTHING
-    for container in mappings(pod_spec.get("initContainers")):
-        if container.get("restartPolicy") == "Always":
-            sidecars = _plus(sidecars, _of_running(container, resizes))
-        else:
-            peak = _largest(peak, _plus(sidecars, _of_container(container)))
-    total = _largest(_plus(running, sidecars), peak)
+    total = _together(pod_spec, lambda container: _of_running(container, resizes), _of_container)
     if isinstance(pod_spec.get("resources"), dict):
         total = total | _of_whole_pod(pod_spec, status or {}, total)
     overhead = pod_spec.get("overhead")
     if isinstance(overhead, dict):
         total = _plus(total, _of_resources(overhead))
     return total
+
+
+def _together(
+    pod_spec: dict[str, object],
+    of_running: Callable[[dict[str, object]], dict[str, N]],
+    of_init: Callable[[dict[str, object]], dict[str, N]],
+) -> dict[str, N]:
+    """Return the larger of containers with sidecars and of the running maximum over the init containers, by resource."""
+    running: dict[str, N] = {}
+    for container in mappings(pod_spec.get("containers")):
+        running = _plus(running, of_running(container))
+    sidecars: dict[str, N] = {}
+    peak: dict[str, N] = {}
+    for container in mappings(pod_spec.get("initContainers")):
+        if container.get("restartPolicy") == "Always":
+            sidecars = _plus(sidecars, of_running(container))
+        else:
+            peak = _largest(peak, _plus(sidecars, of_init(container)))
+    return _largest(_plus(running, sidecars), peak)
 
 
 def _of_whole_pod(pod_spec: dict[str, object], status: dict[str, object], together: _Amounts) -> _Amounts:
@@ -184,16 +243,16 @@ def _exactly(quantity: object) -> int:
         return 0
 
 
-def _plus(one: _Amounts, other: _Amounts) -> _Amounts:
+def _plus(one: dict[str, N], other: dict[str, N]) -> dict[str, N]:
     if not one or not other:
         return one or other
-    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
+    return {name: one[name] + other[name] if name in one and name in other else both for name, both in (one | other).items()}
 
 
-def _largest(one: _Amounts, other: _Amounts) -> _Amounts:
+def _largest(one: dict[str, N], other: dict[str, N]) -> dict[str, N]:
     if not one or not other:
         return one or other
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
+    return {name: max(one.get(name, amount), amount) for name, amount in (one | other).items()}
 
 
 def _up(nanos: int) -> int:

@@ -1,0 +1,188 @@
+"""Accelerators: how many GPUs one unit of a resource is.
+
+A row of the table is a resource's name, or a pattern with `*`, and its share of a GPU: `1` for whole cards, `1/100` for per cent.
+A MIG profile is its sevenths of the card's compute. A `device` is counted by its name and is no GPU, as is a resource in no row.
+Names without a `/` are Kubernetes' own and are no accelerators. Rows of an operator win over these.
+
+Some resources qualify another one, as HAMi's `nvidia.com/gpucores` does `nvidia.com/gpu`; they count nothing beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["BUILT_IN", "DEVICE", "NVIDIA", "Accelerators", "read_share"]
+
+DEVICE: Final = "device"
+"""Share of a resource that is counted by name, without GPU time."""
+NVIDIA: Final = "nvidia.com/gpu"
+_KOORDINATOR: Final = ("koordinator.sh", "kubernetes.io")
+
+_LONGEST: Final = 32
+"""Characters of a share."""
+_MOST: Final = 1_000_000
+"""GPUs of one unit."""
+
+
+def read_share(share: str | float) -> Fraction | None:
+    """Read the share of a row: `1`, `0.25`, `1/7`; `device`: `None`.
+
+    Raises:
+        ValueError: it is neither, or not above 0.
+    """
+    if share == DEVICE:
+        return None
+    try:
+        found = Fraction(str(share)) if len(str(share)) <= _LONGEST and "e" not in str(share).lower() else Fraction(0)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
+    if not 0 < found <= _MOST:
+        raise ValueError(f'{share!r} is no share of a GPU: write 1, "1/4", 0.25 or "{DEVICE}"')
+    return found
+
+
+def _rows(shares: Iterable[tuple[str, str | float]]) -> dict[str, Fraction | None]:
+    return {name: read_share(share) for name, share in shares}
+
+
+_ROWS: Final = _rows({
+    **dict.fromkeys(["*/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "metax-tech.com/sgpu", "iluvatar.ai/vgpu"], "1"),
+    **dict.fromkeys(["hygon.com/dcu", "hygon.com/dcunum", "volcano.sh/gpu-number", "volcano.sh/vgpu-number"], "1"),
+    "aliyun.com/gpu-count": "1",
+    **dict.fromkeys([f"deviceclass.resource.kubernetes.io/gpu.{vendor}.com" for vendor in ("nvidia", "amd", "intel")], "1"),
+    **dict.fromkeys([f"{domain}/{name}" for domain in _KOORDINATOR for name in ("gpu", "gpu-core")], "1/100"),
+    **dict.fromkeys(["aliyun.com/gpu-core.percentage", "tencent.com/vcuda-core"], "1/100"),
+    "k8s.amazonaws.com/vgpu": "1/10",
+    # An A30 has four slices.
+    "nvidia.com/mig-1g.6gb*": "1/4", "nvidia.com/mig-2g.12gb*": "1/2", "nvidia.com/mig-4g.24gb*": "1",
+    # Partitions of an MI300X, which has eight dies.
+    "amd.com/spx_*": "1", "amd.com/dpx_*": "1/2", "amd.com/qpx_*": "1/4", "amd.com/cpx_*": "1/8",
+    # A name such as Ascend310P-2c is a part of a chip, whose size the name does not state.
+    "huawei.com/Ascend*-*": DEVICE, "huawei.com/Ascend*": "1",
+    "cambricon.com/mlu.*": DEVICE, "cambricon.com/mlu-*": DEVICE, "cambricon.com/mlu*": "1", "cambricon.com/vmlu": "1",
+}.items())  # fmt: skip
+"""Name or pattern → GPUs of one unit, `None`: none. A name wins over patterns, of these the first."""
+_MIG: Final = re.compile(r"nvidia\.com/mig-(?:([1-7])c\.)?([1-7])g\.[0-9]+gb(?!.*shared).*", re.ASCII)
+_SEVENTHS: Final = 7
+
+_PER_CENT_OF_EACH: Final = {
+    NVIDIA: "nvidia.com/gpucores",
+    "volcano.sh/vgpu-number": "volcano.sh/vgpu-cores",
+    "hygon.com/dcunum": "hygon.com/dcucores",
+    "metax-tech.com/sgpu": "metax-tech.com/vcore",
+    "iluvatar.ai/vgpu": "iluvatar.ai/vcuda-core",
+    "cambricon.com/vmlu": "cambricon.com/mlu.smlu.vcore",
+}
+"""Resource → resource whose value is the share of each of its units that the container may use."""
+_THOUSANDTHS_OF_ALL: Final = {"gpu.intel.com/i915": "gpu.intel.com/millicores", "gpu.intel.com/xe": "gpu.intel.com/millicores"}
+_SAME: Final = {f"{domain}/gpu-core": f"{domain}/gpu" for domain in _KOORDINATOR}
+"""Resource → another one that states the same; the larger one counts."""
+_QUALIFIES: Final[dict[str, tuple[str, ...]]] = {
+    **{f"nvidia.com/{name}": (NVIDIA,) for name in ("gpucores", "gpumem", "gpumem-percentage", "priority")},
+    **{f"volcano.sh/{name}": ("volcano.sh/vgpu-number",) for name in ("vgpu-cores", "vgpu-memory", "vgpu-memory-percentage")},
+    "volcano.sh/gpu-memory": ("volcano.sh/gpu-number",),
+    **{f"hygon.com/{name}": ("hygon.com/dcunum",) for name in ("dcucores", "dcumem")},
+    **{f"metax-tech.com/{name}": ("metax-tech.com/sgpu",) for name in ("vcore", "vmemory")},
+    **{f"iluvatar.ai/vcuda-{name}": ("iluvatar.ai/vgpu",) for name in ("core", "memory")},
+    **{f"cambricon.com/mlu.smlu.{name}": ("cambricon.com/vmlu",) for name in ("vcore", "vmemory")},
+    **{f"gpu.intel.com/{name}": ("gpu.intel.com/i915", "gpu.intel.com/xe") for name in ("millicores", "memory.max", "tiles")},
+    **{
+        f"{domain}/{name}": (f"{domain}/gpu-core", f"{domain}/gpu")
+        for domain in _KOORDINATOR
+        for name in ("gpu-memory", "gpu-memory-ratio", "gpu.shared")
+    },
+    "tencent.com/vcuda-memory": ("tencent.com/vcuda-core",),
+}
+"""Resource → those beside which it counts nothing by itself; without any of them it is a resource of its own."""
+_ON_CARDS: Final = ("aliyun.com/", "k8s.amazonaws.com/", "koordinator.sh/", "kubernetes.io/", "tencent.com/", "volcano.sh/")
+"""Domains of a node's resources that offer cards which their device plugin offers, too."""
+
+
+class Accelerators:
+    """The table, with the rows of an operator before its own."""
+
+    __slots__ = ("_own", "share")
+
+    def __init__(self, rows: Mapping[str, str | float] | None = None) -> None:
+        """Read the rows of an operator.
+
+        Raises:
+            ValueError: a share is none (`read_share`).
+        """
+        self._own: Final = _rows((rows or {}).items())
+        self.share: Final = lru_cache(1_000)(self._share)
+
+    def _share(self, name: str) -> Fraction | None:
+        """Return the GPUs of one unit of a resource; `None`: it is no GPU."""
+        if "/" not in name:
+            return None
+        for rows in (self._own, _ROWS):
+            row = name if name in rows else next((row for row in rows if "*" in row and fnmatchcase(name, row)), None)
+            if row is not None:
+                return rows[row]
+        profile = _MIG.fullmatch(name)
+        return Fraction(int(profile[1] or profile[2]), _SEVENTHS) if profile else None
+
+    @staticmethod
+    def qualified(amounts: Iterable[str]) -> bool:
+        """Return whether one resource qualifies another, so that the GPUs of each container are counted by themselves."""
+        return any(name in _QUALIFIES or name in _SAME for name in amounts)
+
+    def gpus(self, amounts: Mapping[str, int], per: int) -> dict[str, Fraction]:
+        """Return the GPUs of a container or a node, by resource.
+
+        Args:
+            amounts: of its resources.
+            per: units of an amount: 10⁹ for billionths.
+        """
+        found: dict[str, Fraction] = {}
+        for name, amount in amounts.items():
+            share = self.share(name)
+            if share is None or not amount:
+                continue
+            gpus = Fraction(amount, per) * share
+            if each := amounts.get(_PER_CENT_OF_EACH.get(name, "")):
+                gpus *= min(Fraction(each, 100 * per), Fraction(1))
+            elif whole := amounts.get(_THOUSANDTHS_OF_ALL.get(name, "")):
+                gpus = Fraction(whole, 1000 * per)
+            kind = _SAME.get(name, name)
+            found[kind] = max(gpus, found.get(kind, gpus))
+        return found
+
+    def unmetered(self, amounts: Mapping[str, int]) -> dict[str, int]:
+        """Return the extended resources that are used and count as no GPU: devices, and those in no row of the table."""
+        return {
+            name: amount
+            for name, amount in amounts.items()
+            if amount
+            and "/" in name
+            and self.share(name) is None
+            and not any(amounts.get(counted) for counted in _QUALIFIES.get(name, ()))
+        }
+
+    def cards(self, amounts: Mapping[str, int], per: int) -> int:
+        """Return the GPUs of a node, rounded up; a card that two resources offer counts once.
+
+        Args:
+            amounts: of its resources.
+            per: as for `gpus`.
+        """
+        own = Fraction(0)
+        offered: dict[str, Fraction] = {}
+        for name, gpus in self.gpus(amounts, per).items():
+            domain = next((domain for domain in _ON_CARDS if name.startswith(domain)), None)
+            if domain is None:
+                own += gpus
+            else:
+                offered[domain] = max(gpus, offered.get(domain, gpus))
+        most = max([own, *offered.values()])
+        return -(-most.numerator // most.denominator)
+
+
+BUILT_IN: Final = Accelerators()
+"""The table without rows of an operator."""
