@@ -85,6 +85,7 @@ may be left out.
 | `decide_limit` | `"60s"` | processor time that deciding one input or timer may take; `LAHAR_DECIDE_LIMIT` wins |
 | `scheduling` | `true` | run the scheduling stage as well ([scheduling.md](scheduling.md)); `LAHAR_SCHEDULING` wins |
 | `scheduler_config` | `(Volcano's default)` | [its rules](scheduling.md#configuration); `LAHAR_SCHEDULER_CONFIG` wins |
+| `accelerators` | `(Lahar's table)` | resource = GPUs of a unit: [its table](kubernetes-objects.md#accelerators) |
 | `billing` | `true` | run the billing stage as well ([billing.md](billing.md)); `LAHAR_BILLING` wins (`0` turns it off) |
 """
 

@@ -134,7 +134,7 @@ class Lahar:
         tally = Tally()
         with self._feed() as feed:
             try:
-                append_objects(feed, self._settings.cluster, objects, tally)
+                append_objects(feed, self._settings.cluster, objects, tally, self._settings.accelerators)
             finally:
                 self._finish(feed)
         return ingested(tally, feed.processed)

@@ -14,6 +14,7 @@ from engine.events import Message, Topic
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.owner_chains import OwnerChains
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import read_documents
 from engine.kubernetes.tally import Tally
 from engine.log.producer_time import wall_clock
@@ -49,7 +50,9 @@ class Ingested:
         return not self.unreadable and not self.errors
 
 
-def append_objects(feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]], tally: Tally) -> None:
+def append_objects(
+    feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]], tally: Tally, accelerators: Accelerators = BUILT_IN
+) -> None:
     """Append the inputs made from objects.
 
     Args:
@@ -57,6 +60,7 @@ def append_objects(feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]
         cluster: the cluster of the objects.
         objects: Kubernetes objects, Lists or watch events, as decoded JSON.
         tally: counts them.
+        accelerators: the table that says which resources are GPUs.
 
     Raises:
         LogUnavailableError: the log cannot be written.
@@ -66,7 +70,7 @@ def append_objects(feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]
     moments = ListMoments(chains)
     for number, content in enumerate(objects, start=1):
         for item in read_documents(json.dumps(content).encode()):
-            outcome = to_inputs(item, cluster, wall_clock())
+            outcome = to_inputs(item, cluster, wall_clock(), accelerators)
             tally.add(f"object {number}: ", item, outcome)
             chains.note(item)
             inputs: list[tuple[Topic, Message]] = []

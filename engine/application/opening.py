@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -31,6 +31,7 @@ def open_lahar(
     scheduling: bool = True,
     scheduler_config: str | Path | None = None,
     callbacks: Sequence[str] = (),
+    accelerators: Mapping[str, str | float] | None = None,
 ) -> Lahar:
     """Open a log.
 
@@ -49,6 +50,7 @@ def open_lahar(
         scheduling: run the scheduling stage too.
         scheduler_config: file with actions and plugins; default Volcano's.
         callbacks: names of modules with callbacks.
+        accelerators: resource → GPUs of a unit.
 
     Raises:
         ValueError: the URL is malformed, or a setting is invalid.
@@ -66,6 +68,7 @@ def open_lahar(
         "scheduling": scheduling,
         "scheduler_config": scheduler_config,
         "callbacks": tuple(callbacks),
+        "accelerators": None if accelerators is None else dict(accelerators),
     }
     try:
         settings = Settings.model_validate({name: value for name, value in given.items() if value is not None})

@@ -131,7 +131,7 @@ class _Stream:
             if len(self._pending) >= _FLUSH or self._pending_bytes >= MOMENT_BYTES:
                 self._flush()
             shown = shown_time(item.content) if self._recorded and isinstance(item, Document) else None
-            outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown)
+            outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown, self._settings.accelerators)
             bounded &= isinstance(item, Document) or len(item.content) < OBJECT_BYTES
             fault = self.tally.add(prefix, item, outcome)
             self._chains.note(item)

@@ -119,7 +119,7 @@ def redrive(
         found = [letter.event for letter in chosen if objection(letter.event.data) is None]
         feed = new_feed(target, settings, output, process=not no_process)
         for event in found:
-            for topic, messages in redriven(event):
+            for topic, messages in redriven(event, settings.accelerators):
                 feed.append(topic, messages)
         if found:
             finish(feed, output)

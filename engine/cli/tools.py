@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from engine.cli.app import JsonOption, Panel, app, group, output_of
+from engine.cli.app import JsonOption, Panel, app, group, output_of, settings_of
 from engine.cli.conform import conform as run_cases
 from engine.cli.output import Output
 from engine.history.exact_numbers import dumps
@@ -32,7 +32,9 @@ def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False)
 
     Unreadable objects are named on standard error; exit code 1 then, after the others.
     """
-    _inspect(output_of(context, as_json), file, inspect_pod, ("kind", "namespace", "name", "phase", "state", "reason", "exit_code"))
+    table = settings_of(context, None).accelerators
+    columns = ("kind", "namespace", "name", "phase", "state", "reason", "exit_code")
+    _inspect(output_of(context, as_json), file, lambda one: inspect_pod(one, table), columns)
 
 
 @inspect.command("job", examples=["lahar inspect job job.yaml --json"])

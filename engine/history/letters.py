@@ -11,6 +11,7 @@ from engine.events.outcomes import DeadLettered, LetterDiscarded
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.history.errors import NotFoundError
 from engine.kubernetes.edge import Refused, Taken, to_inputs
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
 from engine.processor.dead_letters import original
@@ -90,7 +91,7 @@ def objection(letter: DeadLettered) -> str | None:
     return None
 
 
-def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]]:
+def redriven(event: Event[DeadLettered], accelerators: Accelerators = BUILT_IN) -> list[tuple[Topic, Sequence[Message]]]:
     """Return the messages to append to redrive a dead letter.
 
     An input returns unchanged to its topic. An object that the edge could not read goes through the edge of this release.
@@ -101,7 +102,7 @@ def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]
         return [(cast("Topic", letter.topic), [message])]
     inputs: list[tuple[Topic, Sequence[Message]]] = []
     for item in read_documents(message.data):
-        match to_inputs(item, message.clusterid, message.recordedtime):
+        match to_inputs(item, message.clusterid, message.recordedtime, accelerators):
             case Taken(topic, messages):
                 inputs.append((topic, messages))
             case Refused(topic, again):

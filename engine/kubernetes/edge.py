@@ -37,6 +37,7 @@ from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS, apply_obje
 from engine.kubernetes.observation.jobs import delete_job, observe_job, read_job_facts
 from engine.kubernetes.observation.nodes import delete_node, observe_node
 from engine.kubernetes.observation.pods import delete_pod, observe_pod
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text, whole
 from engine.kubernetes.reading.identity import controller
@@ -88,13 +89,14 @@ IGNORED_KINDS: Final[dict[str, str]] = {
 """Kinds that are known and from which nothing follows, with the reason."""
 
 
-def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> Outcome:
+def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int, accelerators: Accelerators = BUILT_IN) -> Outcome:
     """Return the outcome of an item that was read.
 
     Args:
         item: an object, or an unreadable piece.
         cluster: name of the cluster that it comes from.
         recordedtime: stamped on inputs without one (microseconds).
+        accelerators: the table that says which resources are GPUs.
     """
     if isinstance(item, Unreadable):
         return _refuse("pods", item.content, item.reason, recordedtime, cluster)
@@ -104,7 +106,7 @@ def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> O
     if change == "ERROR" or (kind_of(content) == "Status" and content.get("status") == "Failure"):
         return Ignored(f"the {'watch' if change else 'server'} reports an error: {_told(content)}", error=True)
     try:
-        outcome = _take(content, cluster, recordedtime, deleted=change == "DELETED")
+        outcome = _take(content, cluster, recordedtime, accelerators, deleted=change == "DELETED")
     except (KubernetesError, EventError) as error:
         topic: Topic = "cluster" if kind_of(content) in _CLUSTER_KINDS else "pods"
         return _refuse(topic, _dump(content), f"{item.place}: {error}", recordedtime, cluster)
@@ -139,28 +141,28 @@ def line_to_inputs(line: bytes, cluster: str, recordedtime: int) -> Outcome:
     return to_inputs(Document(1, "", value, change), cluster, recordedtime)
 
 
-def _take(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: bool) -> Outcome:
+def _take(content: dict[str, Any], cluster: str, recordedtime: int, accelerators: Accelerators, *, deleted: bool) -> Outcome:
     if "specversion" in content:
         return _cloudevent(content, cluster, recordedtime)
     kind = kind_of(content)
     if kind == "Pod":
-        return _pod(content, cluster, recordedtime, deleted=deleted)
+        return _pod(content, cluster, recordedtime, accelerators, deleted=deleted)
     if kind is None:
         return Ignored("an Event without its kind" if "involvedObject" in content else "it has no kind")
     if kind in _CLUSTER_KINDS:
-        return _cluster_object(kind, content, cluster, recordedtime, deleted=deleted)
+        return _cluster_object(kind, content, cluster, recordedtime, accelerators, deleted=deleted)
     if read_job_facts(content) is not None:
         return _job(content, cluster, recordedtime, deleted=deleted)
     return Ignored(IGNORED_KINDS.get(kind, f"{kind} is no kind that Lahar reads"))
 
 
-def _pod(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: bool) -> Outcome:
+def _pod(content: dict[str, Any], cluster: str, recordedtime: int, accelerators: Accelerators, *, deleted: bool) -> Outcome:
     data: Data
     if deleted:
-        data = delete_pod(content)
+        data = delete_pod(content, accelerators)
         pod = data.last
     else:
-        data = pod = observe_pod(content)
+        data = pod = observe_pod(content, accelerators)
     # An attempt's evidence tells when something happened; the time of arrival does not.
     time = pod.created if pod.proof is None else pod.proof
     return Taken("pods", (_message(data, pod.uid, pod.version, pod.job, time, cluster, recordedtime, deleted=deleted),))
@@ -200,12 +202,14 @@ def _is_ours(spec: dict[str, Any]) -> bool:
     return manager == "lahar" or manager.startswith("lahar/")
 
 
-def _cluster_object(kind: str, content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: bool) -> Outcome:
+def _cluster_object(
+    kind: str, content: dict[str, Any], cluster: str, recordedtime: int, accelerators: Accelerators, *, deleted: bool
+) -> Outcome:
     metadata = mapping(content.get("metadata"))
     warnings: list[str] = []
     data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
     if kind == "Node":
-        data = delete_node(content) if deleted else observe_node(content)
+        data = delete_node(content) if deleted else observe_node(content, accelerators)
     elif kind == "Queue" and not _is_volcano_or_ours(content):
         return Ignored("a Queue of another scheduler")
     elif kind == "Grant" and "lahar" not in _group(content):

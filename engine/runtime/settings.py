@@ -19,6 +19,9 @@ environment holds a login to Kafka, hosts that only this file names are refused.
     scheduling = true
     scheduler_config = "volcano-scheduler.conf"
 
+    [accelerators]
+    "nvidia.com/gpu.shared" = "1/4"
+
 `LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT`, `LAHAR_BILLING`, `LAHAR_SCHEDULING` and `LAHAR_SCHEDULER_CONFIG`
 override the keys of these names. A path in a file begins at the file's folder.
 """
@@ -31,11 +34,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from engine.events.bounds import INT32, REPLICAS
 from engine.events.times import SECOND, Duration
 from engine.events.values import Name
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.durations import parse_duration
 from engine.log.url import must_name_no_login
 from engine.processor.watchdog import DECIDE_SECONDS
@@ -97,6 +101,17 @@ def duration(value: object) -> int:
     raise ValueError(f"{value!r} is not a length of time: write 30d, 1h30m, 60s or whole seconds")
 
 
+def _accelerators(rows: object) -> Accelerators:
+    """Read the table of accelerators.
+
+    Raises:
+        ValueError: it is none, or a share in it is none.
+    """
+    if not isinstance(rows, dict) or not all(isinstance(share, str | int | float) for share in rows.values()):
+        raise ValueError('write a table of resources: "nvidia.com/gpu.shared" = "1/4"')
+    return Accelerators(rows)
+
+
 class _File(BaseModel):
     """Keys of a configuration file."""
 
@@ -128,6 +143,8 @@ class _File(BaseModel):
     ready_lag: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
     """How long an input may wait in a process that is ready (`/readyz`). In a rolling update the next worker is not stopped
     before this one has caught up."""
+    accelerators: Annotated[Accelerators, PlainValidator(_accelerators)] = Field(default_factory=lambda: BUILT_IN)
+    """Resource, or pattern with `*` → GPUs of a unit, which win over Lahar's own: `1`, `0.25`, `"1/7"`; `"device"`: no GPU."""
     decide_limit: Annotated[Duration, BeforeValidator(duration), Field(ge=SECOND)] = round(DECIDE_SECONDS) * SECOND
     """Processor time that deciding one input or timer may take; then the process ends, and the second time it is set aside. At
     least a second."""

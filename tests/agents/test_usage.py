@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from engine.events import Data, encode
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
-from statemachines.spec import JobSpec, Requests
+from statemachines.spec import GPU, JobSpec, Requests
 from streams.agents import Received
 from streams.agents.app import AgentApp
 from streams.agents.progress import Place
@@ -45,7 +45,7 @@ def test_a_running_job_counts_for_its_tenant_and_queue_with_what_its_replicas_as
     assert +book.replicas == {(GOLD, "Running"): 1, (GOLD, "Pending"): 1}
     assert +book.cpu_milli == {(GOLD, "Running"): 1_500, (GOLD, "Pending"): 500}
     assert +book.memory_bytes == {(GOLD, "Running"): 2 << 30}
-    assert +book.gpu_milli == {(GOLD, "Running"): 2_000, (GOLD, "Pending"): 250}
+    assert +book.gpu_billionths == {(GOLD, "Running"): 2 * GPU, (GOLD, "Pending"): GPU // 4}
 
 
 def test_what_has_ended_is_counted_and_asks_for_nothing() -> None:
@@ -53,7 +53,7 @@ def test_what_has_ended_is_counted_and_asks_for_nothing() -> None:
     book = book_of(*LIFE, *ends, JobPhaseChanged("Failed", "Running"))
     assert book.ended == {(GOLD, "Failed"): 2}
     assert book.entered[GOLD, "Failed"] == 1
-    for gauge in (book.jobs, book.replicas, book.cpu_milli, book.memory_bytes, book.gpu_milli):
+    for gauge in (book.jobs, book.replicas, book.cpu_milli, book.memory_bytes, book.gpu_billionths):
         assert not +gauge
         assert not -gauge
 
@@ -80,7 +80,7 @@ def test_events_that_come_again_change_nothing() -> None:
             once.fold(event)
             for repeated in (event, *life[dice.randint(0, place) : place + 1], event):
                 again.fold(repeated)
-    for name in ("entered", "ended", "jobs", "replicas", "cpu_milli", "memory_bytes", "gpu_milli"):
+    for name in ("entered", "ended", "jobs", "replicas", "cpu_milli", "memory_bytes", "gpu_billionths"):
         assert +getattr(once, name) == +getattr(again, name), name
 
 
@@ -88,7 +88,7 @@ def test_a_job_that_is_forgotten_takes_its_gauges_along() -> None:
     book = book_of(*LIFE, JobForgotten(finished=1))
     assert len(book) == 0
     assert not +book.jobs
-    assert not +book.gpu_milli
+    assert not +book.gpu_billionths
 
 
 def test_memory_is_bounded_by_what_lives() -> None:

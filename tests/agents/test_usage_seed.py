@@ -30,7 +30,7 @@ from streams.agents.usage_book import FOLDED, Owner, UsageBook
 from streams.agents.usage_seed import UsageSeed, read_seed
 
 EVENTS = Partition("job-events", 0)
-GAUGES = ("jobs", "replicas", "cpu_milli", "memory_bytes", "gpu_milli")
+GAUGES = ("jobs", "replicas", "cpu_milli", "memory_bytes", "gpu_billionths")
 Fill = Callable[[MemoryLog, Path], None]
 
 

@@ -136,3 +136,27 @@ def test_the_state_of_a_job_and_of_its_node_shows_parts_of_gpus() -> None:
     (attempt,) = job.document()["attempts"].values()
     assert attempt["requests"]["gpu"] == Decimal("0.5")
     assert attempt["requests"]["unmetered"] == {"google.com/tpu": 1000}
+
+
+def test_an_operators_table_holds_for_pods_and_nodes_that_are_read() -> None:
+    asked = {"nvidia.com/gpu.shared": "2", "example.com/npu": "1"}
+    with lahar.open("memory:", billing=True, accelerators={"nvidia.com/gpu.shared": "1/4", "example.com/npu": "device"}) as log:
+        log.ingest([pod("train", asked)])
+        assert log.summary()["gpu_seconds"] == HOUR // 2
+        assert list(log.summary()["not_billed"]) == ["example.com/npu"]
+    with pytest.raises(ValueError, match="no share of a GPU"):
+        lahar.open("memory:", accelerators={"nvidia.com/gpu.shared": "some"})
+
+
+def test_a_job_that_lahar_runs_has_the_gpus_of_its_template() -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"koordinator.sh/gpu": "50"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "half", "namespace": "lab"},
+        "spec": {"template": template},
+    }
+    with lahar.open("memory:") as log:
+        log.submit(job)
+        assert log.job("lab/half").spec.tasks[0].requests.gpus == Decimal("0.5")

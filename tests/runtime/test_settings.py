@@ -1,6 +1,7 @@
 """Where the log is and what else may be set."""
 
 import re
+from fractions import Fraction
 
 import pytest
 from command_page import page
@@ -237,3 +238,17 @@ def test_a_named_file_that_is_missing_is_an_error(tmp_path):
 def test_a_hostile_file_is_an_error_of_one_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         load_settings(None, {}, write(tmp_path, text))
+
+
+def test_an_operator_says_how_many_gpus_a_unit_of_a_resource_is(tmp_path):
+    write(tmp_path, '[accelerators]\n"nvidia.com/gpu.shared" = "1/4"\n"example.com/*" = 0.5\n"amd.com/gpu" = "device"')
+    share = load_settings(None, {}, tmp_path).accelerators.share
+    names = ("nvidia.com/gpu.shared", "example.com/npu", "amd.com/gpu", "nvidia.com/gpu")
+    assert [share(name) for name in names] == [Fraction(1, 4), Fraction(1, 2), None, 1]
+
+
+@pytest.mark.parametrize("table", ['accelerators = "all"', "[accelerators]\na = []", '[accelerators]\n"a/b" = "some"'])
+def test_a_table_of_accelerators_with_a_fault_is_refused_with_its_place(tmp_path, table):
+    write(tmp_path, table)
+    with pytest.raises(ValueError, match=r"lahar\.toml: accelerators"):
+        load_settings(None, {}, tmp_path)

@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from deployment import Deployment
+from deployment import Deployment, task, vcjob
 from test_notice_protocol import DELAY, made, submit, told, urgent
 
 from engine.events.preemptions import NoticeOpened
+from engine.kubernetes.observation.nodes import observe_node
 from engine.scheduling.model.cluster import Cluster
 
 
@@ -81,3 +82,20 @@ def test_a_round_costs_in_proportion_to_the_victims_of_a_notice(monkeypatch):
     few, many = moves(8), moves(32)
     assert few > 0
     assert many <= 4.4 * few
+
+
+def test_the_job_that_loses_the_least_work_of_gpus_of_any_maker_is_given_notice() -> None:
+    deployment = made(nodes=0)
+    for name in ("n0", "n1"):
+        offered = {"cpu": "4", "memory": "64Gi", "pods": "20", "amd.com/gpu": "2", "koordinator.sh/gpu": "200"}
+        deployment.give("cluster", observe_node({"metadata": {"name": name}, "status": {"allocatable": offered}}), name)
+    asked = {"a-two-cards": {"amd.com/gpu": "2"}, "b-half-a-card": {"koordinator.sh/gpu": "50"}}
+    for name, devices in asked.items():
+        low = vcjob(name, task("w", cpu=4), queue="q")
+        low["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]["limits"] = devices
+        deployment.submit(name, low)
+    deployment.settle()
+    deployment.wait(4)
+    urgent(deployment)
+    (opened,) = deployment.events(NoticeOpened)
+    assert list(opened.data.victims) == ["b-half-a-card"]

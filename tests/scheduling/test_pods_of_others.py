@@ -8,6 +8,8 @@ import pytest
 from deployment import CLUSTER, SECOND, Deployment, task, vcjob
 
 from engine.events.inputs import PodObserved
+from engine.kubernetes.observation.nodes import observe_node
+from engine.kubernetes.reading.requests import observed_requests
 from statemachines.spec import Requests
 
 HUGE = 2**63 - 1
@@ -77,3 +79,15 @@ def test_a_pod_may_outlive_its_replacement(deployment: Deployment) -> None:
     deployment.wait(2)
     assert list(deployment.log.scan(("dead-letters",))) == []
     assert idle(deployment) == before
+
+
+def test_a_pod_takes_the_devices_of_its_node_by_their_own_names(deployment: Deployment) -> None:
+    """An AMD pod leaves all NVIDIA devices, and half a card of Koordinator is 50 of its units."""
+    offered = {"cpu": "8", "memory": "8Gi", "pods": "20", "nvidia.com/gpu": "2", "amd.com/gpu": "2", "koordinator.sh/gpu": "200"}
+    node = observe_node({"metadata": {"name": "n1"}, "status": {"allocatable": offered}})
+    deployment.give("cluster", node, "n1")
+    asked = {"limits": {"amd.com/gpu": "2", "koordinator.sh/gpu": "50"}}
+    requests, resources = observed_requests({"containers": [{"resources": asked}]}, {})
+    observe(deployment, "amd", "Running", "1", requests=requests, resources=resources, node="n1")
+    devices = {name: amount for name, amount in idle(deployment).items() if "/" in name}
+    assert devices == {"nvidia.com/gpu": 2000, "amd.com/gpu": 0, "koordinator.sh/gpu": 150_000}

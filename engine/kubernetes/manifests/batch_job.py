@@ -17,7 +17,7 @@ from engine.kubernetes.manifests.checks import at_least, one_of
 from engine.kubernetes.manifests.job_shapes import BatchJobSpec
 from engine.kubernetes.manifests.pod_template import template_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE, DEFAULT_SCHEDULER
-from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.requests import template_requests
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import JobSpec, Policy, TaskSpec
 
@@ -73,7 +73,7 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str) -> JobSpec
                 replicas=replicas,
                 min_available=least,
                 max_retry=max(limit, 1) if in_place else -1,
-                requests=effective_requests(template.get("spec")),
+                requests=template_requests(template),
                 template=template,
             )
         ],

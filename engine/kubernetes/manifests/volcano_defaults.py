@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from engine.kubernetes.manifests.job_shapes import LifecyclePolicy, Task, VolcanoJobSpec
 from engine.kubernetes.reading.durations import parse_duration
-from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.requests import template_requests
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, TaskSpec
 from statemachines.vocabulary import Action
@@ -88,7 +88,7 @@ def _task(task: Task, template: dict[str, Any]) -> TaskSpec:
         )
         if partition is not None
         else None,
-        requests=effective_requests(template.get("spec")),
+        requests=template_requests(template),
         template=template,
     )
 

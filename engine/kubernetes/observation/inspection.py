@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from engine.kubernetes.observation.jobs import TaskFacts, read_job_facts
+from engine.kubernetes.observation.jobs import read_job_facts
+from engine.kubernetes.observation.kinds.job_facts import TaskFacts
 from engine.kubernetes.observation.table import exit_code, judge
 from engine.kubernetes.observation.view import PodView
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.requests import effective_requests
@@ -31,7 +33,7 @@ _POD_KEYS: Final = (
 _JOB_KEYS: Final = ("phase", "reason", "queue", "min_available", "tasks", "total_requests")
 
 
-def inspect_pod(document: Document) -> dict[str, Any]:
+def inspect_pod(document: Document, accelerators: Accelerators = BUILT_IN) -> dict[str, Any]:
     """Return the row of one object: its identity and, for a pod, the pod table's verdict; the rest is `None`.
 
     `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod whose watch envelope says DELETED is judged as
@@ -58,7 +60,7 @@ def inspect_pod(document: Document) -> dict[str, Any]:
         "init_restarts": sum(one.restarts for one in pod.inits),
         "deleting": pod.deletion is not None,
         "owners": owners,
-        "requests": effective_requests(pod.spec, pod.status, pod.metadata.get("annotations")).document(),
+        "requests": effective_requests(pod.spec, pod.status, pod.metadata.get("annotations"), accelerators).document(),
     }
 
 

@@ -24,7 +24,7 @@ from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
-__all__ = ["effective_requests", "observed_requests", "requests_by_name"]
+__all__ = ["effective_requests", "observed_requests", "requests_by_name", "template_requests"]
 
 N = TypeVar("N", int, Fraction)
 
@@ -65,6 +65,12 @@ def effective_requests(
     if not isinstance(pod_spec, dict):
         return Requests()
     return _requests(pod_spec, mapping(annotations), accelerators, _effective(pod_spec, status))
+
+
+def template_requests(template: object) -> Requests:
+    """Return the effective request of the pods of a template."""
+    pod = mapping(template)
+    return effective_requests(pod.get("spec"), annotations=mapping(pod.get("metadata")).get("annotations"))
 
 
 def observed_requests(

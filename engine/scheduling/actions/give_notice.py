@@ -12,7 +12,6 @@ from engine.scheduling.model.amounts import CPU
 from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.model.notices import PLACED, Notice
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.objects import GPU
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.outcome import NoticeReview
 from engine.scheduling.placement import Placement
@@ -141,10 +140,10 @@ def _is_preemptable(job: Job) -> bool:
 
 
 def _cost(session: Session, job: Job) -> tuple[Rank, float, float, str]:
-    """Return what stopping a job costs: its rank, then the work that is lost with it (devices, then CPU, times how long it ran)."""
-    ran = session.now - job.preemption.since
-    lost = [sum(task.pod_class.request.get(name, 0) for task in _placed(job)) * ran for name in (GPU, CPU)]
-    return rank(session, job), lost[0], lost[1], job.key
+    """Return what stopping a job costs: its rank, then the work that is lost with it (GPUs, then CPU, times how long it ran)."""
+    ran, tasks = session.now - job.preemption.since, _placed(job)
+    cpu = sum(task.pod_class.request.get(CPU, 0) for task in tasks)
+    return rank(session, job), sum(task.pod_class.gpus for task in tasks) * ran, cpu * ran, job.key
 
 
 def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
@@ -162,8 +161,8 @@ def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
 
 
 def _freed(job: Job) -> tuple[float, float]:
-    """Return how much a job holds: devices, then CPU."""
-    return job.allocated.get(GPU, 0), job.allocated.get(CPU, 0)
+    """Return how much a job holds: GPUs, then CPU."""
+    return sum(task.pod_class.gpus for task in _placed(job)), job.allocated.get(CPU, 0)
 
 
 def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job] | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.events.pod_shape import PREEMPTABLE, PodShape, parse_bool
 from engine.events.scheduling import GroupPhase
+from engine.kubernetes.reading.accelerators import BUILT_IN
 from engine.scheduling.model.amounts import PODS, Amounts, bounded, is_nothing
 from engine.scheduling.model.notices import Preemption
 from engine.scheduling.model.queues import Queue
@@ -91,6 +92,8 @@ class PodClass:
     preemptable: bool
     labels: dict[str, str]
     annotations: dict[str, str]
+    gpus: float = 0.0
+    """Its GPUs by the built-in table of accelerators: what stopping it costs."""
     users: int = 0
     """How many tasks of this class there are."""
     vector: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
@@ -112,6 +115,7 @@ class PodClass:
             shape.preemptable,
             dict(shape.labels),
             dict(shape.annotations),
+            float(sum(BUILT_IN.gpus({name: int(amount) for name, amount in request.items()}, 1000).values())),
         )
 
 

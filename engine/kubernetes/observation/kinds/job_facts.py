@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.events.excerpts import excerpt
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
-from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.requests import template_requests
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
@@ -109,7 +109,7 @@ def follow_counts(facts: JobFacts, status: dict[str, Any], values: Values, *, ru
 def task_of(name: str, replicas: int, template: object, min_available: int | None = None) -> TaskFacts:
     """Return a task by its pod template."""
     spec = mapping(mapping(template).get("spec"))
-    return TaskFacts(name, replicas, effective_requests(spec), min_available, text(spec.get("priorityClassName")))
+    return TaskFacts(name, replicas, template_requests(template), min_available, text(spec.get("priorityClassName")))
 
 
 def pods_of(job: dict[str, Any]) -> int:
