@@ -19,6 +19,8 @@ class RequestError(LaharError, ValueError):
 class AlreadyExistsError(RequestError):
     """Raised when a job is submitted without an id under the name of a live one; nothing was appended."""
 
-    def __init__(self, place: str, name: str, job: str, phase: str, remedy: str) -> None:
-        super().__init__(f"{place + ': ' if place else ''}AlreadyExists: job {name} is live ({phase}, id {job}); {remedy}")
-        self.job = job
+    def __init__(self, place: str, name: str, live: str) -> None:
+        super().__init__(
+            f"{place + ': ' if place else ''}AlreadyExists: {name} {live}; `lahar apply` changes a live job; "
+            "to submit another give an id (--id), or allow the same name (--allow-same-name)"
+        )

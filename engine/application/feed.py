@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from engine.events import Data, Event, Message, Topic, decode
 from engine.events.ids import separate_job_id
@@ -30,6 +30,8 @@ __all__ = ["Feed", "Outcome", "Progress", "Taken"]
 Outcome = Literal["applied", "duplicate", "unchanged", "rejected", "refused", "appended"]
 """Outcome of an input; `appended`: another process will process it."""
 
+_REPEATED: Final = "an input with this id was taken before: nothing is done, this is its outcome; any other input needs a new id"
+
 Progress = Callable[[], AbstractContextManager[Callable[[int, int], object]]]
 """Opens a display of progress; the function that it yields is called with the inputs done and their total."""
 
@@ -52,6 +54,8 @@ class Taken:
     warnings: tuple[str, ...] = ()
     events: list[Event[Data]] = field(default_factory=list)
     """The events that it caused."""
+    repeated: bool = False
+    """An input with this id was taken before: nothing happened, and this is the outcome of that one."""
 
     @property
     def failed(self) -> bool:
@@ -66,8 +70,9 @@ class _Expected(NamedTuple):
     name: str
     place: str
     hint: str
-    repeated: bool
-    """An input with this id was taken before."""
+    chosen: bool
+    known: int
+    """Number of events that an input with this id caused before."""
 
 
 class Feed:
@@ -128,7 +133,7 @@ class Feed:
         self._log.append(topic, spoken_by(messages, self._principal) if topic == "jobs" else messages)
         self.appended += len(messages)
 
-    def expect(self, message: Message, name: str = "", place: str = "", hint: str = "") -> None:
+    def expect(self, message: Message, name: str = "", place: str = "", hint: str = "", *, chosen: bool = False) -> None:
         """Have `finish` return the outcome of an appended input that is not processed yet.
 
         Args:
@@ -136,10 +141,11 @@ class Feed:
             name: displayed name of its job; default the id.
             place: where the input came from, for corrections: `jobs.yaml: line 12`.
             hint: warning for when it changes nothing.
+            chosen: the caller chose its id, so a repeated one is warned of.
         """
         # Outcomes other than `appended` are known only if the input is processed here.
-        repeated = self._process and bool(self._followed(message))
-        self._expected.append(_Expected(message, name or message.key, place, hint, repeated))
+        known = len(self._followed(message)) if self._process else 0
+        self._expected.append(_Expected(message, name or message.key, place, hint, chosen, known))
 
     def process(self, *, notify: bool = True) -> bool:
         """Process all appended inputs until the log is quiet; false if another process does so.
@@ -239,10 +245,13 @@ class Feed:
         return [event for event in events_of(self._log, job) if event.causationid == message.id]
 
     def _taken(self, expected: _Expected, *, processed: bool) -> Taken:
-        message, name, place, hint, repeated = expected
+        message, name, place, hint, chosen, known = expected
         if not processed:
             return Taken(message.key, name, place, message.id, "appended")
         events = self._followed(message)
+        repeated = 0 < known == len(events)
+        if not repeated:
+            events = events[known:]
         faults = tuple(fault for event in events for fault in _faults(event.data))
         outcome: Outcome = "duplicate" if repeated else "applied"
         if faults:
@@ -250,11 +259,13 @@ class Feed:
         elif not events:
             outcome = "unchanged"
         warnings = [warning for event in events for warning in getattr(event.data, "warnings", ())]
-        if any(isinstance(event.data, JobRejected) for event in events):
+        if repeated and chosen:
+            warnings = [_REPEATED]
+        elif any(isinstance(event.data, JobRejected) for event in events):
             warnings += _warnings(message)
         if hint and not events:
             warnings.append(hint)
-        return Taken(message.key, name, place, message.id, outcome, faults, tuple(warnings), events)
+        return Taken(message.key, name, place, message.id, outcome, faults, tuple(warnings), events, repeated)
 
 
 def _warnings(message: Message) -> list[str]:

@@ -63,7 +63,8 @@ def finish(feed: Feed, output: Output) -> None:
 def _show(taken: Taken, output: Output) -> None:
     if output.as_json:
         faults = [{"path": fault.path, "message": fault.message} for fault in taken.faults]
-        output.record({"job": taken.job, "name": taken.name, "input": taken.input, "outcome": taken.outcome, "faults": faults})
+        record = {"job": taken.job, "name": taken.name, "input": taken.input, "outcome": taken.outcome}
+        output.record(record | {"repeated": taken.repeated, "faults": faults})
     elif taken.failed:
         for fault in taken.faults:
             output.fail(": ".join(part for part in (taken.place or taken.name, fault.path, fault.message) if part))

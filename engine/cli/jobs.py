@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -10,7 +11,8 @@ import typer
 
 from engine.application.files import read_manifests
 from engine.application.job_inputs import command_message, submission
-from engine.application.questions import answered, meant
+from engine.application.live_names import must_be_free
+from engine.application.questions import Questions, answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import (
     MOST_SHOWN,
@@ -146,6 +148,7 @@ def submit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Volcano or batch/v1 Job, YAML, JSON or Markdown; - for stdin.")],
     strict: Annotated[bool, typer.Option("--strict", help="Warnings are errors.")] = False,
     by_id: ById = None,
+    same_name: Annotated[bool, typer.Option("--allow-same-name", help="Submit another job under the name of a live one.")] = False,
     at: RecordedOption = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
@@ -153,7 +156,8 @@ def submit(
 ) -> None:
     """Submit a job to manage.
 
-    Every call is a new submission unless --id repeats one. `lahar apply` updates a known job.
+    Every call is a new submission unless --id repeats one. Without an id the name of a live job is refused (AlreadyExists).
+    `lahar apply` updates a known job.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -163,11 +167,15 @@ def submit(
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         feed.play_from(recorded)
+        if by_id is None and not same_name:
+            feed.process()  # waiting submissions may take a name
+            with closing(Questions(settings, target)) as questions:
+                must_be_free(questions, settings.cluster, manifests)
         for number, (place, manifest) in enumerate(manifests):
             identity = command if len(manifests) == 1 else f"{command}/{number}"
             message = submission(settings.cluster, manifest, identity, recorded, strict=strict)
             feed.append("jobs", [message])
-            feed.expect(message, "/".join(job_name(manifest)[:2]), place)
+            feed.expect(message, "/".join(job_name(manifest)[:2]), place, chosen=by_id is not None)
         finish(feed, output)
 
 
@@ -276,5 +284,5 @@ def issue(
         feed = new_feed(target, settings, output, process=process)
         feed.play_from(recorded)
         feed.append("jobs", [message])
-        feed.expect(message, job)
+        feed.expect(message, job, chosen=by_id is not None)
         finish(feed, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,13 +38,18 @@ class Filter:
     """The job's phase has changed since this time (microseconds); opening counts."""
     other: bool = False
     """Include jobs of kind `Other`: pods of services."""
+    name: str | None = None
+    """Its name, without the namespace."""
 
     def __post_init__(self) -> None:
-        """Check the names of closed vocabularies.
+        """Check the names of closed vocabularies; a single phase or reason may be given as a text, several in any collection.
 
         Raises:
             UnknownNameError: there is no such phase.
         """
+        for name in ("phases", "reasons"):
+            given: Collection[str] = getattr(self, name)
+            object.__setattr__(self, name, frozenset({given} if isinstance(given, str) else given))
         must_be_known("job phase", self.phases, JOB_PHASES)
 
     def passes(self, job: JobLine) -> bool:
@@ -55,6 +61,7 @@ class Filter:
             and self.tenant in {None, job.tenant}
             and self.cluster in {None, job.cluster}
             and self.namespace in {None, job.namespace}
+            and self.name in {None, job.name}
             and (self.node is None or self.node in job.nodes)
             and (not self.phases or job.phase in self.phases)
             and (not self.reasons or not self.reasons.isdisjoint(job.reasons))

@@ -39,17 +39,26 @@ def objection(job: Job, command: CommandIssued) -> str | None:
 
 def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
     task = job.tasks.get(command.task or "")
+    if command.task is None:
+        return f"{command.action} of which task? The job has {', '.join(job.tasks)}"
     if task is None:
         return f"there is no task {command.task!r}; the job has {', '.join(job.tasks)}"
     if command.action == "RestartPod" and command.index not in task.slots:
-        return f"task {command.task} has no replica {command.index}"
+        return _no_part(command, "replica", command.index)
     if command.action == "RestartPartition":
         partition = task.spec.partition
         if partition is None or command.partition is None or not 0 <= command.partition < partition.total:
-            return f"task {command.task} has no partition {command.partition}"
+            return _no_part(command, "partition", command.partition)
         if plan_of(job, "target", Order("RestartPartition", task=command.task, partition=command.partition)) is None:
             return f"partition {command.partition} of task {command.task} has no pods"
     return None
+
+
+def _no_part(command: CommandIssued, part: str, number: int | None) -> str:
+    """Return why a command concerns no replica or partition of its task."""
+    if number is None:
+        return f"{command.action} of which {part} of task {command.task}? Give its number"
+    return f"task {command.task} has no {part} {number}"
 
 
 def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:

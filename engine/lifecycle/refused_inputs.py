@@ -22,6 +22,7 @@ from engine.events.inputs import (
     RowUnreadable,
 )
 from engine.events.outcomes import Fault, InputReleased
+from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
 from engine.lifecycle.job import Job
@@ -110,12 +111,20 @@ def _digest(said: object) -> str:
 
 
 def is_known(job: Job, event: Event[Data]) -> bool:
-    """Return whether an input repeats one that was refused, or that arrived before its job."""
+    """Return whether an input repeats one that was refused, or that arrived before its job.
+
+    One id has one outcome: a corrected manifest needs a new id. Only the versions of an object of an API server share one.
+    """
     data, cluster = event.data, event.clusterid
     what, principal = asked(data)[0], _principal_of(data)
     if was_said(job, cluster, what, principal, event.id):
         return True
-    return isinstance(data, JobSubmitted) and was_said(job, cluster, what, principal, event.id, manifest_digest(data))
+    if not isinstance(data, JobSubmitted):
+        return False
+    if job_name(data.manifest)[2]:
+        return was_said(job, cluster, what, principal, event.id, manifest_digest(data))
+    first, last = f"{cluster}\x1f{what} ", f"\x1f{principal}\x1f{event.id}"
+    return any(key.startswith(first) and key.endswith(last) for key in job.seen)
 
 
 def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> bool:

@@ -42,7 +42,7 @@ _SUMS: Final = ", ".join((*JobSums._fields[:-1], _USED))
 _LIVE: Final = "task, place, attempt, live.phase, live.reason, state FROM live"
 _OF_LISTS: Final = frozenset(LISTED)
 _OF_SUMS: Final = frozenset(SUMMARISED)
-_FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace")
+_FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace", "name")
 _LARGEST: Final = 2**63 - 1
 _PARAMETERS: Final = 500
 """Values in one query."""

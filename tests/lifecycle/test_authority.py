@@ -320,6 +320,8 @@ def test_a_submission_that_is_rejected_when_it_is_released_takes_no_id() -> None
     driver.take(driver.event(CommandIssued("AbortJob"), "j1", "first"))
     assert driver.outcome == "refused"
     driver.take(driver.event(JobSubmitted(manifest()), "j1", "first"))
+    assert driver.outcome == "duplicate"
+    driver.take(driver.event(JobSubmitted(manifest()), "j1", "second"))
     assert driver.outcome == "applied"
 
 

@@ -7,7 +7,7 @@ from lifecycle_driver import SECOND, START, Driver, vcjob
 
 from engine.events.actions import ActionDeferred, ActionTaken, EffectRequested, TimerCancelled, TimerSet
 from engine.events.attempts import AttemptEnded, AttemptStarted
-from engine.events.inputs import ObjectApplied
+from engine.events.inputs import JobSubmitted, ObjectApplied
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
 from engine.events.outcomes import CommandRefused, JobRejected
 from engine.lifecycle.stage import LifecycleStage
@@ -75,19 +75,45 @@ def test_a_job_that_breaks_the_rules_is_rejected_with_the_path_of_each_fault(dri
 
 
 @pytest.mark.parametrize("key", ["one", "two"])
-def test_a_rejected_job_can_be_submitted_again_when_it_is_corrected(driver, key):
-    """A watch tells of each generation of an object by the same id."""
+def test_a_rejected_object_of_an_api_server_is_judged_again_when_it_is_corrected(driver, key):
+    """A watch submits each generation of an object under the same id."""
+
+    def watched(*tasks, **spec):
+        manifest = vcjob(*tasks, **spec)
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": "u1"}}
+
     for outcome in ("rejected", "duplicate"):
-        driver.submit(vcjob({"name": "a", "minAvailable": 2}), key="one")
+        driver.submit(watched({"name": "a", "minAvailable": 2}), key="one")
         assert driver.outcome == outcome
         driver.crash()
-    driver.submit(vcjob({"name": "a", "minAvailable": 2}, queue="ghost"), key="one")
+    driver.submit(watched({"name": "a", "minAvailable": 2}, queue="ghost"), key="one")
     assert driver.outcome == "rejected"
     for outcome in ("applied", "duplicate"):
-        driver.submit(vcjob({"name": "a"}), key=key)
+        driver.submit(watched({"name": "a"}), key=key)
         assert driver.outcome == outcome
-    driver.submit(vcjob({"name": "a", "minAvailable": 2}), key="one")
+    driver.submit(watched({"name": "a", "minAvailable": 2}), key="one")
     assert driver.outcome in {"duplicate", "refused"}
+
+
+def test_a_corrected_manifest_needs_a_new_id(driver):
+    driver.submit(vcjob({"name": "a", "minAvailable": 2}), key="one")
+    assert driver.outcome == "rejected"
+    for _ in range(2):
+        driver.submit(vcjob({"name": "a"}), key="one")
+        assert driver.outcome == "duplicate"
+        driver.crash()
+    driver.submit(vcjob({"name": "a"}), key="two")
+    assert driver.outcome == "applied"
+    driver.submit(vcjob({"name": "b"}), key="one")
+    assert driver.outcome == "duplicate"
+
+
+def test_an_id_that_another_sender_used_in_vain_is_free(driver):
+    wrong, right = vcjob({"name": "a", "minAvailable": 2}), vcjob({"name": "a"})
+    driver.take(driver.event(JobSubmitted(wrong, principal="mallory"), "j1", "one"))
+    assert driver.outcome == "rejected"
+    driver.take(driver.event(JobSubmitted(right), "j1", "one"))
+    assert driver.outcome == "applied"
 
 
 def test_a_second_submission_of_a_job_is_a_duplicate_or_refused(driver):
@@ -314,7 +340,7 @@ def test_a_policy_restarts_the_partition_of_the_pod(driver):
         ("SyncJob", {}, "internal"),
         ("RestartTask", {"task": "ghost"}, "no task 'ghost'"),
         ("RestartPod", {"task": "a", "index": 9}, "no replica 9"),
-        ("RestartPod", {"task": "a"}, "no replica None"),
+        ("RestartPod", {"task": "a"}, "RestartPod of which replica of task a? Give its number"),
         ("RestartPartition", {"task": "a", "partition": 0}, "no partition 0"),
         ("Unpark", {}, "not parked"),
     ],
