@@ -13,6 +13,7 @@ from engine import __version__
 from engine.application.apply import AppliedObject
 from engine.application.billing import Bills, PeriodError
 from engine.application.client import Lahar
+from engine.application.errors import AlreadyExistsError, RequestError
 from engine.application.feed import Taken
 from engine.application.ingestion import Ingested
 from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
@@ -41,9 +42,11 @@ from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.standings import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding
 from engine.simulation import SimulationError
 from engine.simulation.comparison import Comparison, Figure
+from statemachines.errors import LaharError, UnknownNameError
 
 __all__ = [
     "AdjustmentExplanation",
+    "AlreadyExistsError",
     "AmbiguousError",
     "AppliedObject",
     "Bill",
@@ -68,6 +71,7 @@ __all__ = [
     "JobLine",
     "JobView",
     "Lahar",
+    "LaharError",
     "Letter",
     "LogError",
     "NodeStanding",
@@ -80,6 +84,7 @@ __all__ = [
     "QuotaStanding",
     "Record",
     "RecordExplanation",
+    "RequestError",
     "Scheduling",
     "SimulationError",
     "Taken",
@@ -87,6 +92,7 @@ __all__ = [
     "Timeline",
     "TokenError",
     "Unfinished",
+    "UnknownNameError",
     "UnopenedError",
     "__version__",
     "open",

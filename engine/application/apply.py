@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from engine.application.errors import RequestError
 from engine.application.feed import Feed
 from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
@@ -73,12 +74,12 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
         return Part(place, document, None)
     if document.kind not in _KINDS:
         kind = document.kind or "an object without `kind`"
-        raise ValueError(f"{place}: {kind} cannot be applied; Lahar takes {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
+        raise RequestError(f"{place}: {kind} cannot be applied; Lahar takes {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
     outcome = to_inputs(document, cluster, recorded)
     if isinstance(outcome, Refused):
-        raise ValueError(f"{begin}{outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
+        raise RequestError(f"{begin}{outcome.reason}")
     if isinstance(outcome, Ignored):
-        raise ValueError(f"{place}: {outcome.reason}")  # noqa: TRY004 - as above
+        raise RequestError(f"{place}: {outcome.reason}")
     return Part(place, document, outcome)
 
 
@@ -156,7 +157,7 @@ def apply_parts(
 
 def _warn(warning: str, warn: Callable[[str], object], *, strict: bool) -> None:
     if strict:
-        raise ValueError(warning)
+        raise RequestError(warning)
     warn(warning)
 
 
@@ -181,7 +182,7 @@ def _judge_objects(
             kind, name = _named(data)
             if kind == "PriceBook":
                 if given not in {None, name}:
-                    raise ValueError(f"{part.place}: a log has one price book; keep this one or PriceBook {given}")
+                    raise RequestError(f"{part.place}: a log has one price book; keep this one or PriceBook {given}")
                 given = name
             outcome = _outcome(facts.known((cluster, kind, name)), data, prices.book)
             if outcome != "unchanged":
@@ -221,7 +222,7 @@ def _must_fit(place: str, name: str, queues: Mapping[str, Mapping[str, Any]]) ->
     """
     faults = list(tree_faults(name, queues))
     if faults:
-        raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
+        raise RequestError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
 
 
 def _outcome(known: Known | None, given: NodeObserved | ObjectApplied, book: Book) -> Outcome:
@@ -282,7 +283,7 @@ def _judge_jobs(
                 _warn(f"{place}: {warning}", warn, strict=strict)
             faults = replacement_faults(known.submitted(job), manifest)
             if faults:
-                raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
+                raise RequestError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
             if manifest_digest(manifest) != known.given(job):
                 hint = _HINT
             message = update(cluster, manifest, job, known.version(job), recorded)

@@ -8,6 +8,8 @@ from decimal import Decimal
 from shutil import copyfileobj
 from typing import Any, BinaryIO, TypeVar
 
+from engine.application.arguments import moment_of, one_object
+from engine.application.errors import RequestError
 from engine.application.feed import Feed
 from engine.application.prices import PriceBooks, book_of, check_book, diff_books, spec_of
 from engine.application.questions import Questions
@@ -27,7 +29,7 @@ from engine.events.ids import digest
 from engine.events.inputs import ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
-from engine.events.times import Micros, format_time, to_micros
+from engine.events.times import Micros, format_time
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at, uncharged
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
@@ -136,7 +138,7 @@ class Bills:
             LostOriginalError: it takes back what is no record, as earlier builds could write it.
         """
         if not record:
-            raise ValueError("the id of a record is empty; `lahar billing records` shows them")
+            raise RequestError("the id of a record is empty; `lahar billing records` shows them")
         found = self.ask(lambda usage: list(_runs_called(usage, record)))
         whole = any(one.id == record for one, _ in found)
         adjustments = [] if whole else [one for one in self._adjustments() if one.adjustment_id.startswith(record)]
@@ -199,7 +201,7 @@ class Bills:
         return {event.subject for event in reviews if isinstance(event.data, UsageReviewed) and event.data.forgotten}
 
     def quote(
-        self, until: datetime | Micros, *, tenant: str | None = None, other: bool = False
+        self, until: datetime | str | Micros, *, tenant: str | None = None, other: bool = False
     ) -> tuple[list[Bill], list[Finding]]:
         """Return what open attempts add to the invoices from their last hour mark up to a moment, by month and tenant.
 
@@ -210,7 +212,7 @@ class Bills:
             tenant: as in `records`.
             other: as in `records`.
         """
-        moment = to_micros(until) if isinstance(until, datetime) else until
+        moment = until if isinstance(until, int) else moment_of(until)
         runs, faults = quote(self._source, moment, tenant=tenant, other=other)
         return quotes(runs, self._versions()), faults
 
@@ -306,7 +308,7 @@ class Bills:
         Raises:
             ValueError: it is another object.
         """
-        return check_book(spec_of(book), cluster_facts(self._source), wall_clock())[1]
+        return check_book(spec_of(one_object(book, "the price book")), cluster_facts(self._source), wall_clock())[1]
 
     def diff_prices(self, book: Mapping[str, Any]) -> list[Change]:
         """Return what a price book changes against the one in force, version by version and field by field.
@@ -317,9 +319,9 @@ class Bills:
         Raises:
             ValueError: it is another object, or has faults.
         """
-        spec = spec_of(book)
+        spec = spec_of(one_object(book, "the price book"))
         if faults := read_book(spec, given=True)[1]:
-            raise ValueError("; ".join(f"{path}: {message}" for path, message in faults))
+            raise RequestError("; ".join(f"{path}: {message}" for path, message in faults))
         return diff_books(self.price_book().spec, spec)
 
 

@@ -9,14 +9,17 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar, get_args
 from uuid import uuid4
 
 from engine.application.apply import AppliedObject, apply_parts, parts_of
+from engine.application.arguments import moment_of, one_object
 from engine.application.billing import Bills, close_period
+from engine.application.errors import RequestError
 from engine.application.feed import Feed, Taken
 from engine.application.ingestion import Ingested, append_objects, ingested
 from engine.application.job_inputs import command_message, submission
+from engine.application.live_names import must_be_free
 from engine.application.preemptions import Preemptions
 from engine.application.questions import Questions
 from engine.application.queue_state import change_queue_state
@@ -26,9 +29,9 @@ from engine.application.whatif import OtherRules, Window, what_if
 from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.times import to_micros
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.errors import AmbiguousError, UnopenedError
+from engine.history.event_filter import must_be_reasons
 from engine.history.explain import explain
 from engine.history.fold import fold
 from engine.history.letters import Letter, latest_letters, meant_letters
@@ -48,10 +51,12 @@ from engine.projection.job_tables import JobTables
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
 from engine.simulation.comparison import Comparison
-from statemachines.vocabulary import Action, Level
+from statemachines.names import must_be_known
+from statemachines.vocabulary import USER_ACTIONS, Action, Level
 
 __all__ = ["Lahar"]
 
+_COMMANDS: Final = USER_ACTIONS | {"Unpark", "AcknowledgeNotice", "WithdrawNotice"}
 _logger: Final = logging.getLogger("lahar")
 
 T = TypeVar("T")
@@ -129,8 +134,11 @@ class Lahar:
         """Append the state of a cluster: Kubernetes objects, Lists or watch events, as decoded JSON.
 
         Raises:
+            RequestError: `objects` is a single object or a text.
             Exception: whatever `objects` raises; earlier objects are appended and processed.
         """
+        if isinstance(objects, Mapping | str | bytes):
+            raise RequestError("ingest() takes decoded objects one after the other: write ingest([object])")
         tally = Tally()
         with self._feed() as feed:
             try:
@@ -139,17 +147,28 @@ class Lahar:
                 self._finish(feed)
         return ingested(tally, feed.processed)
 
-    def submit(self, manifest: Mapping[str, Any], *, command: str = "", strict: bool = False) -> Taken:
+    def submit(
+        self, manifest: Mapping[str, Any], *, command: str = "", strict: bool = False, allow_same_name: bool = False
+    ) -> Taken:
         """Submit a job to manage.
 
         Args:
             manifest: a Volcano or batch/v1 Job.
-            command: id of the submission, for idempotence: one id submits once; default a new one.
+            command: id of the submission, for idempotence: one id submits once, and has one outcome; default a new one.
             strict: warnings are errors.
+            allow_same_name: submit another job under the name of a live one.
+
+        Raises:
+            AlreadyExistsError: without `command`: a live job has this name.
+            RequestError: it is no manifest of one job.
         """
-        content = dict(manifest)
+        content = dict(one_object(manifest, "the manifest"))
+        with self._feed() as feed:
+            if not command and not allow_same_name:
+                feed.process()  # waiting submissions may take the name
+                must_be_free(self._questions, self._settings.cluster, [("", content)])
         message = submission(self._settings.cluster, content, command or str(uuid4()), wall_clock(), strict=strict)
-        return self._put(message, "/".join(job_name(content)[:2]))
+        return self._put(message, "/".join(job_name(content)[:2]), chosen=bool(command))
 
     def apply(self, *objects: Mapping[str, Any], strict: bool = False) -> list[AppliedObject | Taken]:
         """Apply jobs, queues, nodes, tenants, priority classes and grants; unchanged ones append nothing.
@@ -165,7 +184,8 @@ class Lahar:
             ValueError: one cannot be applied, so none is. The text says which: `object 2 (Queue research)`.
         """
         recorded = wall_clock()
-        parts = parts_of(self._settings.cluster, objects, recorded)
+        given = [one_object(content, f"object {number}") for number, content in enumerate(objects, start=1)]
+        parts = parts_of(self._settings.cluster, given, recorded)
         with self._feed() as feed:
             applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
             return [*applied, *self._finish(feed)]
@@ -197,7 +217,11 @@ class Lahar:
             reason: kept in the history.
             by: who asks; kept in the history.
             command: id of the command, for idempotence: one id acts once; default a new one.
+
+        Raises:
+            UnknownNameError: there is no such action.
         """
+        must_be_known("action", [action], _COMMANDS)
         return self._issue(job, CommandIssued(action, by, reason, task, index, partition, notice=notice), command)
 
     def raise_event(
@@ -220,7 +244,7 @@ class Lahar:
             by: who raises it; kept in the history.
             command: as in `command`.
         """
-        return self._issue(job, CustomEventRaised(event, dict(data or {}), task, by), command)
+        return self._issue(job, CustomEventRaised(event, dict(one_object(data or {}, "data")), task, by), command)
 
     def discard(self, letter: str, *, reason: str = "", by: str = "", command: str = "") -> Taken:
         """Close a dead letter that needs no more attention; nothing is deleted.
@@ -295,13 +319,13 @@ class Lahar:
         return self._command(cluster_of(self.log, ident), ident, job, data, command)
 
     def _command(self, cluster: str, ident: str, name: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
-        return self._put(command_message(cluster, ident, data, command or str(uuid4()), wall_clock()), name)
+        return self._put(command_message(cluster, ident, data, command or str(uuid4()), wall_clock()), name, chosen=bool(command))
 
-    def _put(self, message: Message, name: str) -> Taken:
+    def _put(self, message: Message, name: str, *, chosen: bool) -> Taken:
         with self._feed() as feed:
             feed.play_from(message.recordedtime)
             feed.append("jobs", [message])
-            feed.expect(message, name)
+            feed.expect(message, name, chosen=chosen)
             return self._finish(feed)[0]
 
     @contextmanager
@@ -320,7 +344,13 @@ class Lahar:
     # --- asking -----------------------------------------------------------------------------------------------------------
 
     def jobs(self, wanted: Filter | None = None) -> list[JobLine]:
-        """Return the jobs that match a filter, by time of submission."""
+        """Return the jobs that match a filter, by time of submission.
+
+        Raises:
+            UnknownNameError: a reason of the filter is neither Lahar's nor in the log.
+        """
+        if wanted is not None:
+            must_be_reasons(self.log, wanted.reasons)
         return self._questions.ask(JobTables, lambda jobs: jobs.lines(wanted))
 
     def job(self, job: str) -> JobView:
@@ -343,15 +373,16 @@ class Lahar:
         """Describe a node, its pods, and how earlier attempts ended there; `cluster` if several have a node of that name."""
         return why_node(self.log, node, cluster)
 
-    def as_of(self, moment: datetime, job: str | None = None, *, by: By = "time") -> JobView | ClusterAsOf | None:
+    def as_of(self, moment: datetime | str, job: str | None = None, *, by: By = "time") -> JobView | ClusterAsOf | None:
         """Return a job, or without one the queues and nodes, as of a moment; `None`: the job was not open yet.
 
         Args:
-            moment: with a time zone.
+            moment: a `datetime` or a text such as `yesterday 14:05`; without a time zone it is UTC.
             job: which job.
             by: `time`: the state by all that is known today; `recordedtime`: the state that was known then.
         """
-        at = to_micros(moment)
+        at = moment_of(moment)
+        must_be_known("time of an event", [by], get_args(By))
         if job is not None:
             return job_as_of(self.history(job), at, by)
         cluster = ClusterAsOf(at, by)
@@ -405,8 +436,8 @@ class Lahar:
         scheduler: str | Path | None = None,
         queues: str | Path | None = None,
         nodes: str | Path | None = None,
-        begin: datetime | None = None,
-        end: datetime | None = None,
+        begin: datetime | str | None = None,
+        end: datetime | str | None = None,
         jobs: Sequence[str] = (),
         cluster: str | None = None,
     ) -> Comparison:
@@ -416,7 +447,7 @@ class Lahar:
             scheduler: file with other actions and plugins.
             queues: file with Queue, Tenant and PriorityClass objects, which replace those of their names.
             nodes: file with nodes, which replace all.
-            begin: only from then on, with a time zone; default when the first job was submitted.
+            begin: only from then on, as in `as_of`; default when the first job was submitted.
             end: only until then; default until the jobs are over.
             jobs: jobs with figures of their own.
             cluster: which cluster, if several have jobs.
@@ -427,7 +458,7 @@ class Lahar:
             ValueError: a file of queues or nodes makes no sense.
             OSError: it cannot be read.
         """
-        first, last = (None if moment is None else to_micros(moment) for moment in (begin, end))
+        first, last = (None if moment is None else moment_of(moment) for moment in (begin, end))
         files = (None if file is None else Path(file) for file in (scheduler, queues, nodes))
         named = {job: self._questions.meant(job) for job in jobs}
         return what_if(self.log, self._settings, Window(first, last, cluster, named), OtherRules(*files))
@@ -464,7 +495,8 @@ class Lahar:
             TokenError: the token is invalid, from another log or topic, or older than retention.
             ValueError: the topic has no such filter.
         """
-        wanted = Wanted(tenant, queue, None if job is None else self._questions.meant(job), dict(labels or {}), level, tuple(types))
+        named = (types,) if isinstance(types, str) else tuple(types)
+        wanted = Wanted(tenant, queue, None if job is None else self._questions.meant(job), dict(labels or {}), level, named)
         return Events(Subscription(self.log, start_at(start), wanted, topic), follow=follow)
 
 

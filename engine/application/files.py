@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from engine.application.errors import RequestError
 from engine.events.bounds import FILE_BYTES
 from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.markdown import extract_manifest
@@ -28,12 +29,12 @@ def read_objects(path: Path, remedy: str = "nothing is applied") -> list[Documen
     with open_objects(path) as source:
         content = source.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
-        raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or use `lahar ingest` for cluster state")
+        raise RequestError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or use `lahar ingest` for cluster state")
     if path.suffix.lower() in {".md", ".markdown"}:
         try:
             return [Document(1, "", extract_manifest(content.decode()))]
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise RequestError(f"{path}: {error}") from None
     documents: list[Document] = []
     tally = Tally()
     for item in read_documents(content):
@@ -41,9 +42,9 @@ def read_objects(path: Path, remedy: str = "nothing is applied") -> list[Documen
         if isinstance(item, Document):
             documents.append(item)
     if not tally.complete:
-        raise ValueError(f"{tally.shortfall()}; {remedy}")
+        raise RequestError(f"{tally.shortfall()}; {remedy}")
     if not documents:
-        raise ValueError(f"{path}: holds no object")
+        raise RequestError(f"{path}: holds no object")
     return documents
 
 
@@ -57,7 +58,7 @@ def read_given(path: Path) -> list[Document]:
     try:
         return read_objects(path, "correct the file")
     except DamagedFileError as error:
-        raise ValueError(str(error)) from None
+        raise RequestError(str(error)) from None
 
 
 def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -70,7 +71,7 @@ def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
     documents = read_objects(path)
     for document in documents:
         if document.kind != "Job":
-            raise ValueError(
+            raise RequestError(
                 f"{path}: {document.place}: {document.kind or 'no kind'} is not a Job; use `lahar apply` for other objects"
             )
     return [(f"{path}: {document.place}", document.content) for document in documents]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from engine.application.arguments import as_json
 from engine.application.feed import Feed
 from engine.events import Message, Topic
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
@@ -64,12 +64,13 @@ def append_objects(
 
     Raises:
         LogUnavailableError: the log cannot be written.
+        RequestError: an object cannot be written as JSON; earlier objects are appended.
         Exception: whatever the iterable raises; earlier objects are appended.
     """
     chains = OwnerChains()
     moments = ListMoments(chains)
     for number, content in enumerate(objects, start=1):
-        for item in read_documents(json.dumps(content).encode()):
+        for item in read_documents(as_json(content, f"object {number}")):
             outcome = to_inputs(item, cluster, wall_clock(), accelerators)
             tally.add(f"object {number}: ", item, outcome)
             chains.note(item)

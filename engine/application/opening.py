@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine.application.client import Lahar
+from engine.application.errors import RequestError
 from engine.runtime.errors import describe
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import DEFAULT_LOG, Settings
@@ -53,7 +54,7 @@ def open_lahar(
         accelerators: resource → GPUs of a unit.
 
     Raises:
-        ValueError: the URL is malformed, or a setting is invalid.
+        RequestError: the URL is malformed, or a setting is invalid.
         LogError: the log cannot be opened; the text says what to do.
     """
     given = {
@@ -73,6 +74,9 @@ def open_lahar(
     try:
         settings = Settings.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        raise ValueError(describe(error)) from None
-    target = open_log(log, create=create and not readonly and not is_shared(log), readonly=readonly)
+        raise RequestError(describe(error)) from None
+    try:
+        target = open_log(log, create=create and not readonly and not is_shared(log), readonly=readonly)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
     return Lahar(target, settings, process=process)

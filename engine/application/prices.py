@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from engine.application.errors import RequestError
 from engine.billing.absorb import absorb
 from engine.billing.book import Book, next_book
 from engine.billing.state import State
@@ -57,11 +58,11 @@ class PriceBooks:
         """
         made, faults = next_book(self.book, given.spec, event.recordedtime)
         if made is None:
-            raise ValueError(f"{place}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
+            raise RequestError(f"{place}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
         before = self.name
         if not self.absorb(event):
             at = format_time(event.recordedtime)
-            raise ValueError(f"{place}: was applied at {at} already, and another price book after it; apply it at another time")
+            raise RequestError(f"{place}: was applied at {at} already, and another price book after it; apply it at another time")
         if before in {"", given.name}:
             return []
         return [f"{place}: replaces PriceBook {before}: a log has one price book, whatever its name"]
@@ -75,7 +76,7 @@ def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """
     spec = manifest.get("spec")
     if manifest.get("kind") != "PriceBook" or not isinstance(spec, Mapping):
-        raise ValueError(f"{manifest.get('kind') or 'an object without `kind`'} is no PriceBook with a `spec`")
+        raise RequestError(f"{manifest.get('kind') or 'an object without `kind`'} is no PriceBook with a `spec`")
     return dict(spec)
 
 

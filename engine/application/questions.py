@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
+from engine.application.errors import RequestError
 from engine.events.errors import EventError
 from engine.events.times import format_time
 from engine.history.job_reference import resolve, resolve_known
@@ -61,10 +62,13 @@ class Questions:
         """Return the id of the job that a reference means.
 
         Raises:
+            RequestError: it is no text.
             NotFoundError: no job matches.
             AmbiguousError: a prefix matches several jobs, or jobs of several namespaces or clusters have the name.
             LogError: the log cannot be read to its end.
         """
+        if not isinstance(given, str):
+            raise RequestError(f"a job is meant by its id or namespace/name, not by {type(given).__name__!r}")
         try:
             return self.ask(JobTables, lambda jobs: resolve_known(jobs, given))
         except (LogError, EventError):  # the unreadable records may not concern names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, Literal
 
 from engine.application.apply import AppliedObject, apply_parts, part_of
@@ -62,7 +63,8 @@ def change_queue_state(
         QueueStateError: the root is to be closed, or the queue above is closed.
     """
     clusters = _queues(log)
-    found = only_one("queue", name, [one for one in clusters if cluster in {None, one} and name in clusters[one]])
+    has = [one for one in clusters if cluster in {None, one} and name in clusters[one]]
+    found = only_one("queue", name, has, chain.from_iterable(clusters.values()))
     queues = clusters[found]
     if state == "Closed":
         if name == ROOT:

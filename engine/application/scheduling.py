@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from engine.application.errors import RequestError
 from engine.application.questions import Questions
 from engine.events.times import Micros
 from engine.history.errors import NotFoundError, only_one
@@ -79,7 +80,7 @@ class Scheduling:
         try:
             found = queue_standings(self._state, self._names, self._now)
         except PluginError as error:
-            raise ValueError(f"shares cannot be worked out: {error}; correct the plugin, or take it out") from error
+            raise RequestError(f"shares cannot be worked out: {error}; correct the plugin, or take it out") from error
         return _of(cluster, found)
 
     def nodes(self, cluster: str | None = None) -> list[NodeStanding]:
@@ -130,6 +131,7 @@ def _of(cluster: str | None, found: list[S]) -> list[S]:
 
 
 def _one(kind: str, name: str, known: Callable[[str | None], list[S]], cluster: str | None) -> S:
-    found = [one for one in known(cluster) if one.name == name]
-    only_one(kind, name, [one.cluster for one in found])
+    every = known(cluster)
+    found = [one for one in every if one.name == name]
+    only_one(kind, name, [one.cluster for one in found], (one.name for one in every))
     return found[0]

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from engine.application.errors import RequestError
 from engine.application.files import read_given
 from engine.events import Data, decode
 from engine.events.inputs import DEFAULT_NAMESPACE, NodeObserved, ObjectApplied
@@ -117,9 +118,9 @@ def _facts(path: Path, wanted: str) -> list[Data]:
     for document in read_given(path):
         outcome = to_inputs(document, "", 0)
         if isinstance(outcome, Refused | Ignored):
-            raise ValueError(f"{path}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
+            raise RequestError(f"{path}: {outcome.reason}")
         if outcome.topic != "cluster":
-            raise ValueError(f"{path}: {document.place}: {document.kind} is no {wanted}")
+            raise RequestError(f"{path}: {document.place}: {document.kind} is no {wanted}")
         found += [decode(message).data for message in outcome.messages]
     return found
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from engine.application.arguments import moment_of
+from engine.application.errors import RequestError
 from engine.events import Data, Event, decode
-from engine.events.times import to_micros
 from engine.history.subscribe import CaughtUp, Start, Subscription
 from engine.log.errors import LogError
 
@@ -45,8 +46,13 @@ class Events(Iterator[Event[Data]]):
 
 def start_at(start: str | datetime) -> Start:
     """Return the start of a subscription: `beginning`, `now`, a moment, or a token."""
-    if isinstance(start, datetime):
-        return Start("time", time=to_micros(start))
     if start == "now":
         return Start("now")
-    return Start() if start == "beginning" else Start("token", token=start)
+    if start == "beginning":
+        return Start()
+    try:
+        return Start("time", time=moment_of(start))
+    except RequestError:
+        if not isinstance(start, str):
+            raise
+        return Start("token", token=start)

@@ -14,9 +14,10 @@ HistoryError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from statemachines.errors import LaharError
+from statemachines.names import nearest
 
 __all__ = [
     "AmbiguousError",
@@ -118,15 +119,15 @@ class ExpiredTokenError(TokenError):
         )
 
 
-def only_one(kind: str, name: str, clusters: Sequence[str]) -> str:
-    """Return the one cluster that has an object of a name.
+def only_one(kind: str, name: str, clusters: Sequence[str], known: Iterable[str] = ()) -> str:
+    """Return the one cluster that has an object of a name; the error for an unknown name shows the nearest known one.
 
     Raises:
         NotFoundError: there is none.
         AmbiguousError: there are several.
     """
     if not clusters:
-        raise NotFoundError(kind, name)
+        raise NotFoundError(kind, name, nearest(name, known))
     if len(clusters) > 1:
         raise AmbiguousError(name, [f"{cluster}/{name}" for cluster in clusters], f"{kind}s", "--cluster")
     return clusters[0]
