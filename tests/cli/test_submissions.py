@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
     "kind": "Job",
     "metadata": {"name": "train", "namespace": "ml"},
     "spec": {"tasks": [{"name": "worker", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]},
 }
-BAD = {**GOOD, "spec": {**GOOD["spec"], "minAvailable": -1}}
+BAD: dict[str, Any] = {**GOOD, "spec": {**GOOD["spec"], "minAvailable": -1}}
 FAULT = "spec.minAvailable: must be at least 0"
 REPEATED = "an input with this id was taken before"
 
