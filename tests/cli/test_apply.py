@@ -339,7 +339,7 @@ class TestApplyBesideWhatWaits:
 class TestSubmit:
     def test_every_call_submits_anew_unless_it_says_that_it_is_the_same(self, known, files):
         for _ in range(2):
-            assert "was submitted" in known("job", "submit", files["job"]).out
+            assert "was submitted" in known("job", "submit", files["job"], "--allow-same-name").out
         assert "was submitted" in known("job", "submit", files["job"], "--id", "one").out
         assert known("job", "submit", files["job"], "--id", "one").out == "ml/train: unchanged: it was taken before\n"
         assert len(known("job", "list", "--json").records) == 4
