@@ -10,12 +10,14 @@ from engine.application.errors import RequestError
 from engine.application.feed import Feed
 from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
+from engine.application.places import Place
 from engine.application.prices import PriceBooks, unpriced_nodes
 from engine.billing.book import Book
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.budgets import Budget, budget_of
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.outcomes import Fault
 from engine.history.reading import cluster_facts
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS
@@ -37,8 +39,7 @@ _KINDS: Final = ("Job", "Node", *OBJECT_KINDS)
 class Part(NamedTuple):
     """One object to apply."""
 
-    place: str
-    """`jobs.yaml: line 12`."""
+    place: Place
     document: Document
     inputs: Taken | None
     """Its fact; `None` for a job, whose input depends on what the log knows."""
@@ -69,7 +70,7 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
         ValueError: it cannot be applied; the text says where it is and why.
     """
     begin = f"{source}: " if source else ""
-    place = f"{begin}{document.place}"
+    place = Place(source, document)
     if document.kind == "Job":
         return Part(place, document, None)
     if document.kind not in _KINDS:
@@ -133,7 +134,7 @@ def apply_parts(
     """
     for part in parts:
         for warning in () if part.inputs is None else part.inputs.warnings:
-            _warn(f"{part.place}: {warning}", warn, strict=strict)
+            _warn(part.place.of_warning(warning), warn, strict=strict)
     feed.play_from(recorded)
     jobs = [part for part in parts if part.inputs is None]
     if jobs:
@@ -172,8 +173,8 @@ def _judge_objects(
             facts.absorb(event)
     applied: list[AppliedObject] = []
     changed: list[tuple[Topic, Message]] = []
-    budgets: list[tuple[str, Budget]] = []
-    books: list[tuple[str, Book, int]] = []
+    budgets: list[tuple[Place, Budget]] = []
+    books: list[tuple[Place, Book, int]] = []
     odd: list[str] = []
     given: str | None = None
     for part in parts:
@@ -202,19 +203,19 @@ def _judge_objects(
             _must_fit(part.place, str(part.document.content["metadata"]["name"]), queues)
     currency = None if prices.book.book is None else prices.book.book.currency
     odd += [
-        f"{place}: spec.budget.currency: {budget.currency} is not that of the price book, {currency}: nothing is compared"
+        place.of_warning(f"spec.budget.currency: {budget.currency} is not that of the price book, {currency}: nothing is compared")
         for place, budget in budgets
         if currency not in {None, budget.currency}
     ]
     odd += [
-        f"{place}: {fault.path}: {fault.message}"
+        place.of_warning(f"{fault.path}: {fault.message}")
         for place, book, recorded in books
         for fault in unpriced_nodes(book, facts, recorded)
     ]
     return applied, changed, [*facts.nodes.values(), *facts.objects.values()], odd
 
 
-def _must_fit(place: str, name: str, queues: Mapping[str, Mapping[str, Any]]) -> None:
+def _must_fit(place: Place, name: str, queues: Mapping[str, Mapping[str, Any]]) -> None:
     """Check a queue among all that there will be.
 
     Raises:
@@ -222,7 +223,12 @@ def _must_fit(place: str, name: str, queues: Mapping[str, Mapping[str, Any]]) ->
     """
     faults = list(tree_faults(name, queues))
     if faults:
-        raise RequestError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
+        raise _with_faults(place, faults)
+
+
+def _with_faults(place: Place, faults: Sequence[Fault]) -> RequestError:
+    """Return the error for faults of an object, which begins with the place of the first."""
+    return RequestError(f"{place.at(faults[0].path)}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
 
 
 def _outcome(known: Known | None, given: NodeObserved | ObjectApplied, book: Book) -> Outcome:
@@ -253,7 +259,7 @@ def _named(data: Data) -> tuple[str, str]:
     raise TypeError(f"{data.TYPE} is not a fact of a cluster object")
 
 
-_JudgedJob = tuple[Message, str, str, str]
+_JudgedJob = tuple[Message, str, Place, str]
 """Message to append for a job, its name, its place, and a warning for when it changes nothing."""
 
 
@@ -280,10 +286,10 @@ def _judge_jobs(
             message = _submission(known, cluster, manifest, recorded, strict=strict)
         else:
             for warning in read_manifest(manifest).warnings:
-                _warn(f"{place}: {warning}", warn, strict=strict)
+                _warn(place.of_warning(warning), warn, strict=strict)
             faults = replacement_faults(known.submitted(job), manifest)
             if faults:
-                raise RequestError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
+                raise _with_faults(place, faults)
             if manifest_digest(manifest) != known.given(job):
                 hint = _HINT
             message = update(cluster, manifest, job, known.version(job), recorded)

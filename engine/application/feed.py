@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from engine.application.places import Place
 from engine.events import Data, Event, Message, Topic, decode
 from engine.events.ids import separate_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
@@ -44,7 +45,7 @@ class Taken:
     """Id."""
     name: str
     """Name of its job."""
-    place: str
+    place: Place
     """Where the input came from: `jobs.yaml: line 12`."""
     input: str
     """Id."""
@@ -68,7 +69,7 @@ class _Expected(NamedTuple):
 
     message: Message
     name: str
-    place: str
+    place: Place
     hint: str
     chosen: bool
     known: int
@@ -133,19 +134,19 @@ class Feed:
         self._log.append(topic, spoken_by(messages, self._principal) if topic == "jobs" else messages)
         self.appended += len(messages)
 
-    def expect(self, message: Message, name: str = "", place: str = "", hint: str = "", *, chosen: bool = False) -> None:
+    def expect(self, message: Message, name: str = "", place: Place | None = None, hint: str = "", *, chosen: bool = False) -> None:
         """Have `finish` return the outcome of an appended input that is not processed yet.
 
         Args:
             message: the input.
             name: displayed name of its job; default the id.
-            place: where the input came from, for corrections: `jobs.yaml: line 12`.
+            place: where the input came from, for corrections.
             hint: warning for when it changes nothing.
             chosen: the caller chose its id, so a repeated one is warned of.
         """
         # Outcomes other than `appended` are known only if the input is processed here.
         known = len(self._followed(message)) if self._process else 0
-        self._expected.append(_Expected(message, name or message.key, place, hint, chosen, known))
+        self._expected.append(_Expected(message, name or message.key, place or Place(), hint, chosen, known))
 
     def process(self, *, notify: bool = True) -> bool:
         """Process all appended inputs until the log is quiet; false if another process does so.

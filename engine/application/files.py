@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from engine.application.errors import RequestError
 from engine.events.bounds import FILE_BYTES
 from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.markdown import extract_manifest
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
+from engine.kubernetes.reading.positions import Positions
 from engine.kubernetes.tally import Tally
 
 __all__ = ["read_given", "read_manifests", "read_objects"]
@@ -36,11 +36,11 @@ def read_objects(path: Path, remedy: str = "nothing is applied") -> list[Documen
         except ValueError as error:
             raise RequestError(f"{path}: {error}") from None
     documents: list[Document] = []
-    tally = Tally()
+    tally, positions = Tally(), Positions(content)
     for item in read_documents(content):
         tally.add(f"{path}: ", item)
         if isinstance(item, Document):
-            documents.append(item)
+            documents.append(item._replace(positions=positions))
     if not tally.complete:
         raise RequestError(f"{tally.shortfall()}; {remedy}")
     if not documents:
@@ -61,8 +61,8 @@ def read_given(path: Path) -> list[Document]:
         raise RequestError(str(error)) from None
 
 
-def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Read the job manifests of a file, each with its place (`jobs.yaml: line 12`).
+def read_manifests(path: Path) -> list[Document]:
+    """Read the job manifests of a file.
 
     Raises:
         ValueError: it holds other objects, or cannot be read.
@@ -74,4 +74,4 @@ def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
             raise RequestError(
                 f"{path}: {document.place}: {document.kind or 'no kind'} is not a Job; use `lahar apply` for other objects"
             )
-    return [(f"{path}: {document.place}", document.content) for document in documents]
+    return documents

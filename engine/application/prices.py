@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from engine.application.errors import RequestError
+from engine.application.places import Place
 from engine.billing.absorb import absorb
 from engine.billing.book import Book, next_book
 from engine.billing.state import State
@@ -45,7 +46,7 @@ class PriceBooks:
         self.name = data.name
         return True
 
-    def replace(self, event: Event[Data], given: ObjectApplied, place: str) -> list[str]:
+    def replace(self, event: Event[Data], given: ObjectApplied, place: Place) -> list[str]:
         """Apply a book that differs from the one in force; return what to warn of.
 
         Args:
@@ -58,7 +59,7 @@ class PriceBooks:
         """
         made, faults = next_book(self.book, given.spec, event.recordedtime)
         if made is None:
-            raise RequestError(f"{place}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
+            raise RequestError(f"{place.at(faults[0][0])}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
         before = self.name
         if not self.absorb(event):
             at = format_time(event.recordedtime)

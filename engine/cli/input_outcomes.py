@@ -67,7 +67,7 @@ def _show(taken: Taken, output: Output) -> None:
         output.record(record | {"repeated": taken.repeated, "faults": faults})
     elif taken.failed:
         for fault in taken.faults:
-            output.fail(": ".join(part for part in (taken.place or taken.name, fault.path, fault.message) if part))
+            output.fail(": ".join(part for part in (taken.place.at(fault.path) or taken.name, fault.path, fault.message) if part))
     elif taken.outcome == "applied":
         for event in taken.events:
             output.console.print(Text.assemble((f"{event.subject}  ", "dim"), describe(event)), soft_wrap=True)
@@ -75,4 +75,4 @@ def _show(taken: Taken, output: Output) -> None:
         meaning = "unchanged: it was taken before" if taken.outcome == "duplicate" else taken.outcome
         output.console.print(Text(f"{taken.name}: {meaning}"), soft_wrap=True)
     for warning in taken.warnings:
-        output.warn(f"{taken.place}: {warning}" if taken.place else warning)
+        output.warn(taken.place.of_warning(warning))

@@ -12,6 +12,7 @@ import typer
 from engine.application.files import read_manifests
 from engine.application.job_inputs import command_message, submission
 from engine.application.live_names import must_be_free
+from engine.application.places import Place
 from engine.application.questions import Questions, answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import (
@@ -170,12 +171,13 @@ def submit(
         if by_id is None and not same_name:
             feed.process()  # waiting submissions may take a name
             with closing(Questions(settings, target)) as questions:
-                must_be_free(questions, settings.cluster, manifests)
-        for number, (place, manifest) in enumerate(manifests):
+                must_be_free(questions, settings.cluster, ((Place(str(file), one), one.content) for one in manifests))
+        for number, document in enumerate(manifests):
+            manifest = document.content
             identity = command if len(manifests) == 1 else f"{command}/{number}"
             message = submission(settings.cluster, manifest, identity, recorded, strict=strict)
             feed.append("jobs", [message])
-            feed.expect(message, "/".join(job_name(manifest)[:2]), place, chosen=by_id is not None)
+            feed.expect(message, "/".join(job_name(manifest)[:2]), Place(str(file), document), chosen=by_id is not None)
         finish(feed, output)
 
 

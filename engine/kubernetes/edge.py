@@ -109,7 +109,8 @@ def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int, acce
         outcome = _take(content, cluster, recordedtime, accelerators, deleted=change == "DELETED")
     except (KubernetesError, EventError) as error:
         topic: Topic = "cluster" if kind_of(content) in _CLUSTER_KINDS else "pods"
-        return _refuse(topic, _dump(content), f"{item.place}: {error}", recordedtime, cluster)
+        path = error.path if isinstance(error, KubernetesError) else ""
+        return _refuse(topic, _dump(content), f"{item.at(path)}: {error}", recordedtime, cluster)
     return outcome._replace(kind=kind_of(content) or "no kind") if isinstance(outcome, Ignored) else outcome
 
 

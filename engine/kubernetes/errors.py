@@ -18,6 +18,9 @@ __all__ = ["DurationError", "KubernetesError", "ManifestError", "ObjectError", "
 class KubernetesError(LaharError, ValueError):
     """Base of all errors of this package."""
 
+    path = ""
+    """Field that it is about; empty: the object itself, or not known."""
+
 
 class QuantityError(KubernetesError):
     """Raised when a value is no resource quantity (`500m`, `1.5Gi`, `2e3`)."""
@@ -64,6 +67,7 @@ class ObjectError(KubernetesError):
         super().__init__(f"{kind}: " + "; ".join(f"{path}: {message}" for path, message in faults))
         self.kind = kind
         self.faults = faults
+        self.path = faults[0][0] if faults else ""
 
 
 def _shown(value: object) -> str:

@@ -88,14 +88,14 @@ class TestApply:
         files["job"].write_text(files["job"].read_text().replace("minAvailable: 1", "maxRetry: 9"))
         done = known("apply", files["job"], code=2)
         assert done.err.startswith("lahar: ")
-        assert "job.yaml: line 1: spec" in done.err
+        assert "job.yaml: line 6, column 3: spec.maxRetry: " in done.err
 
     def test_every_path_that_cannot_change_is_named_and_nothing_is_applied(self, known, files, folder):
         before = known("export").out
         text = files["job"].read_text().replace("image: train", "image: other")
         files["job"].write_text(text.replace("spec:\n", "spec:\n  plugins: {env: [--off]}\n", 1))
         done = known("apply", files["changed"], files["job"], code=2)
-        assert f"lahar: {files['job']}: line 1: spec." in done.err
+        assert f"lahar: {files['job']}: line " in done.err
         for path in ("spec.plugins", "spec.tasks[0].template.spec.containers[0].image"):
             assert f" {path}: cannot change: an update may change minAvailable" in done.err
         assert known("export").out == before
@@ -104,7 +104,7 @@ class TestApply:
         monkeypatch.setattr(KnownJobs, "submitted", lambda self, job: None)
         files["job"].write_text(files["job"].read_text().replace("image: train", "image: other"))
         done = known("apply", files["job"], code=2)
-        assert "job.yaml: line 1: spec: a pod template, a volume" in done.err
+        assert "job.yaml: line 5, column 1: spec: a pod template, a volume" in done.err
 
     def test_labels_are_said_not_to_be_taken_over(self, known, files):
         files["job"].write_text(files["job"].read_text().replace("metadata: {", "metadata: {labels: {a: b}, ", 1))
@@ -121,7 +121,7 @@ class TestApply:
 
     def test_a_rejected_job_names_file_place_and_path(self, lahar, files):
         done = lahar("apply", files["queue"], files["wrong"], code=2)
-        assert f"lahar: {files['wrong']}: line 1: spec.tasks[0].replicas: must be at least 0\n" in done.err
+        assert f"lahar: {files['wrong']}: line 10, column 5: spec.tasks[0].replicas: must be at least 0\n" in done.err
         record = lahar("apply", files["wrong"], "--json", code=2).record
         assert (record["outcome"], record["name"]) == ("rejected", "ml/wrong")
         assert {"path": "spec.tasks[0].replicas", "message": "must be at least 0"} in record["faults"]
@@ -133,8 +133,8 @@ class TestApply:
         file = folder / "both.yaml"
         file.write_text(files["odd"].read_text().replace("replicas: 2", "replicas: -2"))
         done = known(*command, file, code=2)
-        assert f"lahar: {file}: line 1: spec.tasks[0].replicas: must be at least 0\n" in done.err
-        assert f"warning: {file}: line 1: spec.colour: unknown field\n" in done.err
+        assert f"lahar: {file}: line 11, column 5: spec.tasks[0].replicas: must be at least 0\n" in done.err
+        assert f"warning: {file}: line 7, column 3: spec.colour: unknown field\n" in done.err
         assert known(*command, file, "--strict", code=2).err.count("spec.colour") == 1
 
     def test_a_job_that_was_rejected_is_judged_anew(self, lahar, files):
@@ -147,7 +147,7 @@ class TestApply:
     def test_an_unknown_field_is_a_warning_and_with_strict_an_error(self, known, files):
         assert "spec.colour: unknown field" in known("apply", files["odd"], "--strict", code=2).err
         done = known("apply", files["odd"])
-        assert done.err == f"warning: {files['odd']}: line 1: spec.colour: unknown field\n"
+        assert done.err == f"warning: {files['odd']}: line 7, column 3: spec.colour: unknown field\n"
         assert "was submitted" in done.out
         assert "spec.colour" in known("apply", files["odd"]).err
         assert "spec.colour" in known("apply", files["odd"], "--strict", code=2).err
@@ -171,7 +171,8 @@ class TestApply:
         child, parent = "{kind: Queue, metadata: {name: a}, spec: {parent: p}}", "{kind: Queue, metadata: {name: p}}"
         file.write_text(child)
         assert (
-            "line 1: spec.parent: failed to get parent queue of queue a: there is no queue 'p'" in lahar("apply", file, code=2).err
+            "line 1, column 43: spec.parent: failed to get parent queue of queue a: there is no queue 'p'"
+            in lahar("apply", file, code=2).err
         )
         file.write_text(f"{child}\n---\n{parent}")
         assert lahar("apply", file).out == "Queue a: created\nQueue p: created\n"
@@ -218,7 +219,7 @@ class TestApply:
             ),
             ("metadata: {name: x}", "an object without `kind` cannot be applied"),
             ("", "x.yaml: holds no object"),
-            ("{kind: Queue, metadata: {name: q}, spec: {weight: -1}}", "x.yaml: line 1: Queue: spec.weight: should be"),
+            ("{kind: Queue, metadata: {name: q}, spec: {weight: -1}}", "x.yaml: line 1, column 43: Queue: spec.weight: should be"),
         ],
     )
     def test_what_cannot_be_applied(self, lahar, folder, files, text, message):

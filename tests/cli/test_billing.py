@@ -680,7 +680,7 @@ def test_apply_warns_of_kinds_of_nodes_that_a_book_leaves_without_a_price(lahar)
     node = {"kind": "Node", "metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "big"}}, "status": {}}
     Path("node.json").write_text(json.dumps(node))
     Path("prices.yaml").write_text(BOOK.replace('"*": "0.0005"', 'small: "0.0005"').replace("2023", "2999"))
-    told = "prices.yaml: line 1: spec.versions (first).prices.gpu_seconds: has no price for big"
+    told = "prices.yaml: line 6, column 3: spec.versions (first).prices.gpu_seconds: has no price for big"
     assert told in lahar("apply", "prices.yaml", "node.json", "--strict", code=2).err
     done = lahar("apply", "prices.yaml", "node.json")
     assert f"warning: {told}" in done.err

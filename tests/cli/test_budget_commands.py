@@ -108,7 +108,8 @@ def test_another_currency_is_said_and_not_compared(lahar):
     Path("budget.yaml").write_text(BUDGET.replace("EUR", "USD"))
     Path("small.csv").write_text(TRACE)
     done = lahar("apply", "budget.yaml", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
-    assert "budget.yaml: line 1: spec.budget.currency: USD is not that of the price book, EUR: nothing is compared" in done.err
+    told = "budget.yaml: line 5, column 26: spec.budget.currency: USD is not that of the price book, EUR: nothing is compared"
+    assert told in done.err
     lahar("import-trace", "--format", "openb", "small.csv")
     done = lahar("billing", "budgets")
     assert "the budget is in USD, prices are in EUR: nothing is compared" in done.err

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from engine.events.bounds import OBJECT_BYTES, UNREADABLE
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.object_splitter import Piece, Pieces
+from engine.kubernetes.reading.positions import Positions
 from engine.kubernetes.reading.yaml_values import RepeatedKeyError, UnreadableYamlError, read_yaml
 
 __all__ = ["Change", "Document", "DocumentReader", "Unreadable", "kind_of", "read_documents", "read_stream"]
@@ -39,6 +40,14 @@ class Document(NamedTuple):
     content: dict[str, Any]
     change: Change | None = None
     """From its watch envelope; `None`: it stands for itself."""
+    positions: Positions | None = None
+    """Of the fields of its file, if that is kept."""
+
+    def at(self, path: str) -> str:
+        """Return the place of a field: `line 12, column 5`, or that of the object where it is not known."""
+        sought = ".".join(part for part in (self.path, path) if part)
+        found = None if self.positions is None or not path else self.positions.find(self.line, sought)
+        return self.place if found is None else str(found)
 
     @property
     def kind(self) -> str | None:

@@ -1,0 +1,111 @@
+"""Positions of fields in a file: line and column of what a fault's path names."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+__all__ = ["Position", "Positions"]
+
+_BUDGET: Final = 32 << 20
+"""Bytes of files that may be read again for the positions of one file's faults."""
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Position(NamedTuple):
+    """Where a field stands, both from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class _Open:
+    """A collection that has not ended."""
+
+    __slots__ = ("is_mapping", "key", "number", "path")
+
+    def __init__(self, path: str | None, *, is_mapping: bool) -> None:
+        self.path = path
+        """`None`: nothing sought is in it."""
+        self.is_mapping = is_mapping
+        self.key: tuple[str, Position] | None = None
+        self.number = 0
+
+
+class Positions:
+    """Finds fields in the bytes of a file, in YAML or JSON."""
+
+    def __init__(self, content: bytes) -> None:
+        """Use a file; nothing is read yet."""
+        self._content: Final = content
+        self._left = _BUDGET
+
+    def find(self, line: int, path: str) -> Position | None:
+        """Return where a field stands, or the innermost that there is of those around it; `None`: it cannot be found.
+
+        Args:
+            line: line on which its document begins, from 1.
+            path: `spec.tasks[0].replicas`.
+        """
+        rest = self._content.split(b"\n", line - 1)[-1]
+        self._left -= len(rest)
+        if self._left < 0:
+            return None
+        try:
+            found = _deepest(rest, path)
+        except (yaml.YAMLError, UnicodeError):
+            return None
+        return None if found is None else Position(found.line + line - 1, found.column)
+
+
+def _deepest(content: bytes, sought: str) -> Position | None:
+    """Return where a field of the first document stands, or the innermost one around it."""
+    open_, best = list[_Open](), None
+    loader = _Loader(content)
+    while loader.check_event():
+        event = loader.get_event()
+        if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            if open_.pop().path == sought or not open_:
+                return best
+            continue
+        mark: Any = event.start_mark  # libyaml's events all have one
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        position = Position(mark.line + 1, mark.column + 1)
+        within = open_[-1] if open_ else None
+        if within is not None and within.is_mapping and within.key is None:
+            within.key = getattr(event, "value", ""), position
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_.append(_Open(None, is_mapping=isinstance(event, yaml.MappingStartEvent)))
+            continue
+        path, position = _entry(within, position)
+        path = path if path is not None and _leads_to(path, sought) else None
+        if path:
+            best = position
+            if path == sought:
+                return best
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(_Open(path, is_mapping=isinstance(event, yaml.MappingStartEvent)))
+    return best
+
+
+def _entry(within: _Open | None, position: Position) -> tuple[str | None, Position]:
+    """Return the path of the next value of a collection, and its position: of a mapping's value that of its key."""
+    if within is None:
+        return "", position
+    if not within.is_mapping:
+        within.number += 1
+        return None if within.path is None else f"{within.path}[{within.number - 1}]", position
+    key, at = within.key or ("", position)
+    within.key = None
+    if within.path is None:
+        return None, at
+    return f"{within.path}.{key}" if within.path else key, at
+
+
+def _leads_to(path: str, sought: str) -> bool:
+    return not path or sought == path or (sought.startswith(path) and sought[len(path)] in ".[ ")
