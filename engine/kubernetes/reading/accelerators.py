@@ -25,6 +25,8 @@ _KOORDINATOR: Final = ("koordinator.sh", "kubernetes.io")
 
 _LONGEST: Final = 32
 """Characters of a share."""
+_NAME: Final = 317
+"""Characters of a resource's name in Kubernetes: domain, slash, name."""
 _MOST: Final = 1_000_000
 """GPUs of one unit."""
 
@@ -106,7 +108,7 @@ _ON_CARDS: Final = ("aliyun.com/", "k8s.amazonaws.com/", "koordinator.sh/", "kub
 class Accelerators:
     """The table, with the rows of an operator before its own."""
 
-    __slots__ = ("_own", "share")
+    __slots__ = ("_own", "_share")
 
     def __init__(self, rows: Mapping[str, str | float] | None = None) -> None:
         """Read the rows of an operator.
@@ -115,12 +117,13 @@ class Accelerators:
             ValueError: a share is none (`read_share`).
         """
         self._own: Final = _rows((rows or {}).items())
-        self.share: Final = lru_cache(1_000)(self._share)
+        self._share: Final = lru_cache(1_000)(self._look_up)
 
-    def _share(self, name: str) -> Fraction | None:
+    def share(self, name: str) -> Fraction | None:
         """Return the GPUs of one unit of a resource; `None`: it is no GPU."""
-        if "/" not in name:
-            return None
+        return self._share(name) if "/" in name and len(name) <= _NAME else None
+
+    def _look_up(self, name: str) -> Fraction | None:
         for rows in (self._own, _ROWS):
             row = name if name in rows else next((row for row in rows if "*" in row and fnmatchcase(name, row)), None)
             if row is not None:

@@ -32,6 +32,7 @@ _Amounts = dict[str, int]
 """Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
 
 _COUNTED: Final = frozenset({"cpu", "memory"})
+_USUAL: Final = _COUNTED | {NVIDIA}
 _GPU_FRACTION: Final = "gpu-fraction"
 _GPU_MEMORY: Final = "gpu-memory"
 _CLAIMS: Final = "resourceclaims"
@@ -98,8 +99,10 @@ def _requests(
 ) -> Requests:
     cpu, memory = _up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0))
     annotated = _GPU_FRACTION in annotations or _GPU_MEMORY in annotations
-    if total.keys() <= _COUNTED and not annotated and not pod_spec.get("resourceClaims"):
-        return Requests(cpu, memory)
+    cards = total.get(NVIDIA, 0)
+    whole = not cards or (not cards % _NANO and accelerators.share(NVIDIA) == 1)
+    if total.keys() <= _USUAL and whole and not annotated and not pod_spec.get("resourceClaims"):
+        return Requests(cpu, memory, _up(cards))  # most pods: to add up fractions takes as long as all the rest
     parts = accelerators.gpus(total, _NANO)
     if accelerators.qualified(total):  # each container's by itself
         parts = _together(pod_spec, *[lambda container: accelerators.gpus(_of_container(container), _NANO)] * 2)
