@@ -204,6 +204,10 @@ class JobObserved(Data):
     """Its status's message about the phase; the events carry an excerpt."""
     priority_class: Name | None = None
     """Name of its PriorityClass; `None`: it names none."""
+    retry_count: Count | None = None
+    """Retries that its controller counts; `None`: it counts none."""
+    job_version: Count | None = None
+    """Times its controller killed the whole job (Volcano `status.version`)."""
     owner_decides: bool = False
     """Its controller states the phase. Otherwise Pending and Running follow from counts of pods, and observed pods are better."""
 

@@ -87,6 +87,10 @@ class JobRevised(Data):
     """Reason of its phase in the job object (`JobSuspended`); empty: the object has none."""
     message: str | None = None
     """An excerpt of the object's message."""
+    retry_count: int | None = None
+    """Retries that the job's controller counts."""
+    job_version: int | None = None
+    """Times the job's controller killed the whole job (Volcano `status.version`)."""
     owner_decides: bool | None = None
     """Whether the job's controller states its phase."""
 

@@ -115,6 +115,8 @@ def _opened(data: JobOpened, at: str) -> str:
 def _revised(data: JobRevised, at: str) -> str:
     if data.reason is not None or data.message is not None:
         return f"the job's object gave {data.reason or 'no reason'} for its phase {at}{quoted(data.message or '')}"
+    if data.retry_count is not None:
+        return f"the job's retry count became {data.retry_count} {at}"
     return f"the specification of the job changed {at}" if data.spec is not None else f"more about the job was observed {at}"
 
 

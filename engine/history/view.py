@@ -303,6 +303,10 @@ def _revised(view: JobView, data: JobRevised, time: int) -> None:
         _specify(view, data.spec, time)
     if data.message is not None:
         view.message = data.message
+    if data.retry_count is not None:
+        view.retry_count = data.retry_count
+    if data.job_version is not None:
+        view.version = data.job_version
 
 
 def _phase(view: JobView, data: JobPhaseChanged, _time: int) -> None:

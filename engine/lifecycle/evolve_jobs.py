@@ -98,10 +98,12 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
 
 
 def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[Any]) -> None:
-    for name in ("kind", "name", "namespace", "tenant", "project", "user", "labels", "owner_decides"):
+    for name in ("kind", "name", "namespace", "tenant", "project", "user", "labels", "retry_count", "owner_decides"):
         value = getattr(data, name)
         if value is not None:
             setattr(job, name, value)
+    if data.job_version is not None:
+        job.version = data.job_version
     if data.reason is not None:
         job.reason = data.reason or None
     if data.message is not None:

@@ -74,10 +74,9 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
             ),
             seen.created,
         )
-    else:
-        revised = _revision(turn, job, seen, spec)
-        if revised is not None:
-            yield turn.event(job, revised)
+    revised = _revision(turn, job, seen, spec)
+    if revised is not None:
+        yield turn.event(job, revised)
     yield from _follow_owner(turn, job, seen)
 
 
@@ -135,9 +134,12 @@ def _revision(turn: Turn, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevi
         "project": seen.project or "",
         "user": seen.user or "",
         "labels": seen.labels,
+        "retry_count": seen.retry_count,
         "owner_decides": seen.owner_decides,
     }
-    news = {name: value for name, value in changes.items() if value != getattr(job, name)}
+    news = {name: value for name, value in changes.items() if value is not None and value != getattr(job, name)}
+    if seen.job_version is not None and seen.job_version != job.version:
+        news["job_version"] = seen.job_version
     new_terms = any(getattr(spec, name) != getattr(job.spec, name) for name in ("queue", "min_available", "priority_class"))
     new_spec = spec != job.spec and (spec.tasks or new_terms)
     if not news and not new_spec and job.owner_known:
@@ -190,6 +192,8 @@ def _change(
             phase,
             job.phase,
             reason=reason,
+            retry_count=job.retry_count,
+            version=job.version,
             message=message,
             object_version=object_version,
             inferred=inferred,

@@ -221,3 +221,49 @@ def test_whether_the_owner_decides_is_recorded_when_it_changes():
         other.owner(seen("Job", version, status))
     decided = [revised.owner_decides for revised in other.of(JobRevised) if revised.owner_decides is not None]
     assert decided == [True, False]
+
+
+# --- what the controller counts -------------------------------------------------------------------------------------------------
+
+
+def counted(retries: int, version: int, phase: str) -> dict[str, Any]:
+    return {"state": {"phase": phase}, "retryCount": retries, "version": version}
+
+
+def test_retries_and_versions_of_a_vcjob_are_those_of_its_status():
+    driver = Driver()
+    driver.owner(seen("VCJob", 1, counted(0, 0, "Running")))
+    driver.owner(seen("VCJob", 2, counted(1, 0, "Restarting")))
+    driver.owner(seen("VCJob", 3, counted(1, 0, "Pending")))
+    driver.owner(seen("VCJob", 4, counted(1, 1, "Pending")))
+    driver.see(pod("a", "j1", 1, "Running", kind="VCJob", owner="train", node="n", bound=1, running=2))
+    driver.owner(seen("VCJob", 5, counted(1, 1, "Completed")))
+    assert [(change.phase, change.retry_count, change.version) for change in driver.of(JobPhaseChanged)] == [
+        ("Running", 0, 0),
+        ("Restarting", 1, 0),
+        ("Pending", 1, 0),
+        ("Completed", 1, 1),
+    ]
+    assert [(revised.retry_count, revised.job_version) for revised in driver.of(JobRevised)] == [(1, None), (None, 1)]
+    assert (driver.job().retry_count, driver.job().version) == (1, 1)
+
+
+def test_what_was_counted_before_the_job_was_seen_first_counts():
+    driver = Driver()
+    driver.owner(seen("VCJob", 7, counted(2, 3, "Running")))
+    assert (driver.job().retry_count, driver.job().version) == (2, 3)
+    assert driver.of(JobPhaseChanged)[0].retry_count == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "retries"),
+    [
+        ("RayJob", {"jobDeploymentStatus": "Running", "failed": 1, "succeeded": 0}, 1),
+        ("Framework", {"state": "AttemptRunning", "retryPolicyStatus": {"totalRetriedCount": 2}}, 2),
+        ("JobSet", {"restarts": 2}, 2),
+        ("VCJob", {"state": {"phase": "Pending"}}, 0),
+        ("PyTorchJob", _conditions("Running"), None),
+    ],
+)
+def test_each_kind_has_its_own_count_of_retries(kind, status, retries):
+    assert seen(kind, 1, status).retry_count == retries

@@ -90,6 +90,8 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
         min_available=facts.min_available or 0,
         tasks={task.name.lower() if lower else task.name: task.replicas for task in facts.tasks},
         priority_class=facts.priority_class,
+        retry_count=facts.retry_count,
+        job_version=facts.job_version,
         owner_decides=facts.owner_decides,
     )
 

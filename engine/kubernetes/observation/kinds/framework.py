@@ -28,11 +28,13 @@ def read_framework(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]
     for role in mappings(spec.get("taskRoles")):
         pod = mapping(role.get("task")).get("pod")
         facts.tasks.append(task_of(text(role.get("name")) or MAIN, whole(role.get("taskNumber")) or 0, pod))
+    retries = mapping(status.get("retryPolicyStatus"))
+    facts.retry_count = whole(retries.get("totalRetriedCount"))
     state = text(status.get("state")) or "AttemptCreationPending"
     end = mapping(mapping(status.get("attemptStatus")).get("completionStatus"))
     phrase, diagnostics = end.get("phrase"), end.get("diagnostics")
     entered = moment(status.get("transitionTime"))
-    if state == "AttemptCompleted" and whole(mapping(status.get("retryPolicyStatus")).get("retryDelaySec")) is not None:
+    if state == "AttemptCompleted" and whole(retries.get("retryDelaySec")) is not None:
         facts.enter(_RETRYING, entered, phrase, diagnostics)
     elif state == "Completed":
         succeeded = mapping(end.get("type")).get("name") == "Succeeded"

@@ -64,6 +64,10 @@ class JobFacts:
     priority_class: str | None = None
     min_available: int | None = None
     tasks: list[TaskFacts] = field(default_factory=list)
+    retry_count: int | None = None
+    """Retries that the controller counts; `None`: it counts none."""
+    job_version: int | None = None
+    """Times the controller killed the whole job (Volcano `status.version`)."""
     owner_decides: bool = True
     """The status states the phase; otherwise Pending and Running are derived from counts of pods."""
 

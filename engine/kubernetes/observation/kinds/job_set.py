@@ -24,6 +24,7 @@ def read_job_set(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) 
         job = mapping(mapping(group.get("template")).get("spec"))
         replicas = either(whole(group.get("replicas")), 1) * pods_of(job)
         facts.tasks.append(task_of(text(group.get("name")) or MAIN, replicas, job.get("template")))
+    facts.retry_count = whole(status.get("restarts"))
     follow_counts(facts, status, CONDITIONS, running=some_ready(status.get("replicatedJobsStatus")))
 
 

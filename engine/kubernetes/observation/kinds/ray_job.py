@@ -53,6 +53,7 @@ def read_ray_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) 
         hosts = either(whole(group.get("numOfHosts")), 1)
         replicas = either(whole(group.get("replicas")), whole(group.get("minReplicas")) or 0) * hosts
         facts.tasks.append(task_of(text(group.get("groupName")) or "worker", replicas, group.get("template")))
+    facts.retry_count = whole(status.get("failed"))
     values, value = _deciding(spec, status)
     running = moment(mapping(status.get("rayJobInfo")).get("startTime"))
     times = {"Initializing": moment(status.get("startTime")), "Running": running, "RUNNING": running}

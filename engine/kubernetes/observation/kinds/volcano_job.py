@@ -37,6 +37,7 @@ def read_volcano_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, An
         )
         for number, task in enumerate(mappings(spec.get("tasks")))
     ]
+    facts.retry_count, facts.job_version = whole(status.get("retryCount")) or 0, whole(status.get("version")) or 0
     state = mapping(status.get("state"))
     entered = moment(state.get("lastTransitionTime"))
     facts.enter_value(PHASES, text(state.get("phase")) or "Pending", entered, state.get("reason"), state.get("message"))
