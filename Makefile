@@ -118,7 +118,7 @@ lint: $(STAMP) ## Check style, types, import contracts.
 	$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP) kafka-if-possible ## Measure the budgets of this release on this machine: the engine, then all of it on Kafka.
-	@$(BIN)/lahar bench; engine=$$?; echo; $(BIN)/python benchmarks/kafka.py && exit $$engine
+	@$(BIN)/lahar bench; engine=$$?; echo; $(BIN)/python benchmarks/starving.py; echo; $(BIN)/python benchmarks/kafka.py && exit $$engine
 
 docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, the command.
 	$(BIN)/python docs/writers/documents.py

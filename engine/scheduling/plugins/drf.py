@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 from engine.scheduling.model.amounts import Amounts, add, dominant_share, subtract
@@ -30,6 +31,9 @@ class Drf(Plugin):
         self._tree: Tree | None = None
         self._followed = 0
         """How much of `Cluster.moved` the tree knows."""
+        self._asked: Hashable = None
+        """For what kind of task `_answers` are, and at which revision of the cluster."""
+        self._answers: dict[Hashable, bool] = {}
 
     def _share(self, allocated: Amounts) -> float:
         return dominant_share(allocated, self._total)
@@ -69,16 +73,23 @@ class Drf(Plugin):
         """Return tasks without which their branch of the tree still comes after the reclaimer's."""
         if not self._hierarchy:
             return None
-        tree = self._present_tree()
+        tree, answers = self._present_tree(), self._answers_for(task)
         tree.change(task.job, task.pod_class.items, 1)
-        victims = []
         for victim in candidates:
-            tree.change(victim.job, victim.pod_class.items, -1)
-            if tree.before(task.job.path, victim.job.path):
-                victims.append(victim)
-            tree.change(victim.job, victim.pod_class.items, 1)
+            kind = _kind(victim)
+            if kind not in answers:
+                tree.change(victim.job, victim.pod_class.items, -1)
+                answers[kind] = tree.before(task.job.path, victim.job.path)
+                tree.change(victim.job, victim.pod_class.items, 1)
         tree.change(task.job, task.pod_class.items, -1)
-        return victims
+        return [victim for victim in candidates if answers[_kind(victim)]]
+
+    def _answers_for(self, task: Task) -> dict[Hashable, bool]:
+        """Return the answers for a kind of task by kind of victim, while nothing moves: each takes a pass over the tree."""
+        asked = self.session.cluster.revision, _kind(task)
+        if self._asked != asked:
+            self._asked, self._answers = asked, {}
+        return self._answers
 
     def _present_tree(self) -> Tree:
         """Return the tree, up to date: made when it is first needed in a session, then following the jobs that change."""
@@ -90,3 +101,9 @@ class Drf(Plugin):
                 self._tree.follow(job)
         self._followed = len(cluster.moved)
         return self._tree
+
+
+def _kind(task: Task) -> Hashable:
+    """Return the same for pods that stand alike in the tree: of one class, in jobs of one queue that hold and ask for the same."""
+    job = task.job
+    return job.path, frozenset(job.allocated.items()), frozenset(job.requested.items()), task.pod_class
