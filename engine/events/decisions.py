@@ -123,6 +123,10 @@ class DecidedEvicted(DecisionEvent):
     """At most 250; empty: the whole job, which is requeued."""
     preemptor: str = ""
     """The job that gets their place; empty: none in particular."""
+    claims: list[Placement] = field(default_factory=list)
+    """Pods of that job for which the attempts are evicted, each with the node where its place is kept."""
+    kept_until: Micros | None = None
+    """When the places are free for all again, unless the claimed pods have nodes before."""
 
 
 @event("lahar.decision.unschedulable.v1", topic="decisions")

@@ -14,22 +14,22 @@ from engine.events.decisions import SCHEDULER, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.outcomes import JobParked, JobUnparked
-from engine.events.times import SECOND, Micros
+from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import thing_record
 from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
 from engine.scheduling.notices.membership import confirm, note_phase, note_run
+from engine.scheduling.pauses import leave_alone
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.plugins.gang import is_whole
-from engine.scheduling.state import CALM, KnownJob, State
+from engine.scheduling.state import KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "be_patient", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
 """Actions with which the pod group goes; a new one comes when the job is Pending again."""
-_LONGEST_RETRY: Final = 64 * SECOND
 
 
 def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> None:
@@ -145,7 +145,7 @@ def _action_taken(state: State, known: KnownJob, event: Event[ActionTaken]) -> N
     if known.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
         return
     head.grouped, head.enqueued, head.enqueuing = False, False, ""
-    head.phase, head.promised, head.unschedulable = "Pending", [], ""
+    head.phase, head.promised, head.unschedulable, head.claims = "Pending", [], "", []
     stand(state, known)
     _changed(state, known, event)
 
@@ -192,12 +192,12 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
         return
     match data:
         case AttemptBound():
-            attempt.phase, attempt.node, attempt.decided = "Bound", data.node, ""
+            attempt.phase, attempt.node, attempt.decided, attempt.bound = "Bound", data.node, "", event.time
             if attempt.claim is not None and attempt.claim.node:
                 attempt.claim = None
             known.head.refusals = 0
         case AttemptRunning():
-            attempt.phase = "Running"
+            attempt.phase, attempt.running = "Running", event.time
         case AttemptTerminating():
             attempt.phase = "Terminating"
         case AttemptEnded():
@@ -275,7 +275,7 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
     if event.data.outcome == "failed":  # another decision may give it another node
         attempt.decided = ""
         if known.head.retry <= event.recordedtime:  # of bindings that fail together, the first counts
-            _leave_alone(known.head, event.recordedtime)
+            leave_alone(known.head, event.recordedtime)
         stand(state, known)
         touch(state, known)
         _changed(state, known, event)
@@ -307,6 +307,16 @@ def _free(state: State, known: KnownJob, decision: str) -> None:
             touch_attempt(state, known, attempt)
     touch(state, known)
     stand(state, known)
+
+
+def _release(state: State, cluster: str, decision: str) -> None:
+    """Keep no place any more that an eviction was to free."""
+    for claimant in [state.jobs[key] for key in state.cluster(cluster).model.claimants]:
+        left = [claim for claim in claimant.head.claims if claim.decision != decision]
+        if len(left) < len(claimant.head.claims):
+            claimant.head.claims = left
+            touch(state, claimant)
+            stand(state, claimant)
 
 
 def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> None:
@@ -341,32 +351,6 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             touch_attempt(state, known, attempt)
 
 
-def _pause(times: int) -> Micros:
-    """Return how long to wait after what was in vain so many times: 1 s, each time twice as long, at most 64 s."""
-    return min(SECOND << min(times - 1, 10), _LONGEST_RETRY)
-
-
-def be_patient(state: State, job: str, now: Micros) -> None:
-    """Have nobody evicted for a job for a second, and twice as long after each further round that evicts for it.
-
-    Where those who left are placed before it when their pods are made again, each second would evict them anew.
-    """
-    known = state.jobs.get(job)
-    if known is None or now == known.head.evicted:
-        return
-    head = known.head
-    head.evictions = head.evictions + 1 if now - head.evicted <= CALM else 1
-    head.evicted, head.patience = now, now + _pause(head.evictions)
-    touch(state, known)
-    stand(state, known)
-
-
-def _leave_alone(head: Head, moment: Micros) -> None:
-    """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
-    head.refusals += 1
-    head.retry = moment + _pause(head.refusals)
-
-
 def _answered(state: State, known: KnownJob, event: Event[JobNoticeAnswered]) -> None:
     if event.data.notice == known.head.notice:
         known.head.answered = (event.data.answer, event.id)
@@ -380,8 +364,10 @@ def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> No
     if event.data.kind in {"noticed", "notice_ended"}:  # the job has gone on meanwhile; nothing is wrong with it
         head.moved = event.id
     else:
-        _leave_alone(head, event.recordedtime)
+        leave_alone(head, event.recordedtime)
     _free(state, known, event.data.decision)
+    if event.data.kind == "evicted":
+        _release(state, head.cluster, event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
     _changed(state, known, event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from engine.events import Data, Event
@@ -14,16 +15,18 @@ from engine.events.decisions import (
     DecidedPipelined,
     DecidedUnschedulable,
     DecisionEvent,
+    Placement,
 )
 from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
-from engine.events.times import SECOND
-from engine.scheduling.absorb import await_answer, be_patient, touch, touch_attempt
+from engine.events.times import SECOND, Micros
+from engine.scheduling.absorb import await_answer, touch, touch_attempt
 from engine.scheduling.explanations import words_of
-from engine.scheduling.job_records import Claim, Open
+from engine.scheduling.job_records import Claim, Open, PlaceClaim
 from engine.scheduling.notices.evolve import evolve_notice
+from engine.scheduling.pauses import be_patient
 from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import KnownJob, State, next_mark
+from engine.scheduling.state import ClusterState, KnownJob, State, next_mark
 from engine.scheduling.upkeep import stand
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
@@ -74,12 +77,23 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
         cluster.own = (now, event.id)
     elif data.enqueued or data.bound or data.evicted:  # what was decided may let others go on
         cluster.own = (next_mark(now), event.id)
+    _expire(state, cluster, now)
     for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
         known = state.jobs[ident]
         head = known.head
         head.retry, head.patience = (at if at > now else 0 for at in (head.retry, head.patience))
         touch(state, known)
         stand(state, known)
+
+
+def _expire(state: State, cluster: ClusterState, now: Micros) -> None:
+    """Keep no place any more whose time is over."""
+    for known in [state.jobs[key] for key in cluster.model.claimants]:
+        left = [claim for claim in known.head.claims if claim.until > now]
+        if len(left) < len(known.head.claims):
+            known.head.claims = left
+            touch(state, known)
+            stand(state, known)
 
 
 def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEvent) -> None:
@@ -91,6 +105,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
         case DecidedBound():
             await_answer(state, known, event.id, "bound", due)
             head.unschedulable, head.promised = "", []
+            _placed(state, known, data.placements)
             for placed in data.placements:
                 attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
                 if attempt is not None:
@@ -99,6 +114,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
         case DecidedEvicted():
             await_answer(state, known, event.id, "evicted", due)
             be_patient(state, data.preemptor, event.recordedtime)
+            _keep_places(state, event.id, data)
             for key in data.attempts:
                 attempt = known.attempts.get((key.task, key.index, key.attempt))
                 if attempt is not None:
@@ -118,6 +134,26 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
                 if attempt.live and (attempt.node or attempt.decided):
                     attempt.claim = Claim(event.id)
                     touch_attempt(state, known, attempt)
+
+
+def _keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
+    """Keep the places that an eviction frees for the pods that it is for."""
+    claimant = state.jobs.get(data.preemptor)
+    if claimant is not None and data.kept_until is not None:
+        until = data.kept_until
+        claims = [PlaceClaim(decision, (one.task, one.index, one.attempt), one.node, until) for one in data.claims]
+        again = {claim.slot for claim in claims}
+        claimant.head.claims = [claim for claim in claimant.head.claims if claim.slot not in again] + claims
+        touch(state, claimant)
+        stand(state, claimant)
+
+
+def _placed(state: State, known: KnownJob, placements: Iterable[Placement]) -> None:
+    """Keep no place any more for pods that have one."""
+    if known.head.claims:
+        placed = {(one.task, one.index, one.attempt) for one in placements}
+        known.head.claims = [claim for claim in known.head.claims if claim.slot not in placed]
+        stand(state, known)
 
 
 def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:

@@ -14,7 +14,7 @@ from engine.scheduling.model.entities import Status
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import AttemptPhase, JobPhase
 
-__all__ = ["AnsweredKind", "Attempt", "Claim", "Group", "Head", "Open", "Slot"]
+__all__ = ["AnsweredKind", "Attempt", "Claim", "Group", "Head", "Open", "PlaceClaim", "Slot"]
 
 Slot = tuple[str, int, int]
 """Task, index, number of the attempt."""
@@ -42,6 +42,17 @@ class Claim(Struct, array_like=True):
     """Where it is to run; empty: it is to give up its node."""
 
 
+class PlaceClaim(Struct, array_like=True):
+    """A place that is kept for a pod since others were evicted for it, until the pod has a node or time is up."""
+
+    decision: str
+    """Id of the decision that evicts."""
+    slot: Slot
+    """The pod."""
+    node: str
+    until: Micros
+
+
 class Attempt(Struct, array_like=True):
     """One pod, as its job's events show it."""
 
@@ -63,6 +74,10 @@ class Attempt(Struct, array_like=True):
     claim: Claim | None = None
     shape: PodShape | None = None
     """Of a job that we do not schedule; else its task's."""
+    bound: Micros = 0
+    """When it got its node; 0: not yet, or not known."""
+    running: Micros = 0
+    """When it began to run; 0 as above."""
 
     @property
     def slot(self) -> Slot:
@@ -138,7 +153,7 @@ class Head(Struct, array_like=True):
     retry: Micros = 0
     """After a refusal or a failed binding: when it may be decided about again."""
     evictions: int = 0
-    """Rounds in a row that have evicted pods for it, each at most `CALM` after the one before."""
+    """Rounds in a row that have evicted pods for it; `is_calm` ends the row."""
     evicted: Micros = 0
     """When the last of them was."""
     since: Micros = 0
@@ -165,6 +180,8 @@ class Head(Struct, array_like=True):
     """It has left a notice with this deadline, and its pods run on: it gains no time so. 0: it has not."""
     told_words: list[int] = []
     """Checksums of the words of its last reasons (`words_of`), the latest last."""
+    claims: list[PlaceClaim] = []
+    """Places that are kept for its pods."""
 
     @property
     def left_notice(self) -> bool:

@@ -49,6 +49,8 @@ class Outcome:
     """Queue → its jobs that have a reason."""
     preemptors: dict[str, str] = field(default_factory=dict)
     """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
+    claims: dict[str, list[tuple[Task, str]]] = field(default_factory=dict)
+    """Key of an evicted task → tasks of its preemptor that are promised places with its eviction, with their nodes."""
     bound_of: dict[str, int] = field(default_factory=dict)
     """Key of a job → how many of its tasks are bound: they are one decision."""
     notice: tuple[Job, list[Job]] | None = None

@@ -75,7 +75,7 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
     ended = turn.ended(cluster, _summary(cluster, found))
     yield ended
     jobs = turn.state.jobs
-    for ident, data in _decisions(turn.state, found):
+    for ident, data in _decisions(turn.state, found, turn.now):
         yield turn.about(jobs[ident], data, ended.id)
     yield from follow(turn, cluster, found.outcome, ended.id)
     for ident, explained in _explained(turn.state, cluster, found):
@@ -224,7 +224,7 @@ def _slot(task: Task) -> Slot:
     return task.role, task.index, int(task.key.rpartition("/")[2])
 
 
-def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
+def _decisions(state: State, found: _Found, now: Micros) -> Iterator[tuple[str, Data]]:
     """Yield decisions, each with its job: in the order of the round, where it has one."""
     outcome, jobs = found.outcome, state.jobs
     for ident, phase in sorted(found.phases.items()):
@@ -235,11 +235,8 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
     for ident, placements in _by_job(outcome.bound).items():
         yield ident, DecidedBound(jobs[ident].head.seen, placements)
     for victims in _together(outcome):
-        task, action = victims[0]
-        keys = [AttemptKey(*_slot(victim)) for victim, _ in victims]
-        seen, reason, preemptor = jobs[task.job.key].head.seen, EVICTED_BY[action], outcome.preemptors.get(task.key, "")
-        for at in range(0, len(keys), _AT_ONCE):
-            yield task.job.key, DecidedEvicted(seen, reason, keys[at : at + _AT_ONCE], preemptor)
+        for at in range(0, len(victims), _AT_ONCE):
+            yield victims[0][0].job.key, _eviction(state, outcome, victims[at : at + _AT_ONCE], now)
     for ident, placements in sorted(_by_job(outcome.pipelined).items()):
         if [(one.task, one.index, one.attempt, one.node) for one in placements] != jobs[ident].head.promised:
             yield ident, DecidedPipelined(jobs[ident].head.seen, placements)
@@ -247,6 +244,20 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
         stopped = outcome.explained.get(job.key)
         if stopped is not None and stopped.code != "VictimsLeaving" and not alike(stopped.code, jobs[job.key].head.unschedulable):
             yield job.key, DecidedUnschedulable(jobs[job.key].head.seen, stopped.code, _of_nodes(stopped.nodes))
+
+
+def _eviction(state: State, outcome: Outcome, victims: list[tuple[Task, str]], now: Micros) -> DecidedEvicted:
+    """Return the decision about some pods of a job that are evicted for the same preemptor."""
+    task, action = victims[0]
+    claims = [claim for victim, _ in victims for claim in outcome.claims.get(victim.key, ())]
+    return DecidedEvicted(
+        state.jobs[task.job.key].head.seen,
+        EVICTED_BY[action],
+        [AttemptKey(*_slot(victim)) for victim, _ in victims],
+        outcome.preemptors.get(task.key, ""),
+        [Placement(*_slot(claimed), node) for claimed, node in claims],
+        now + claims[0][0].job.path[0].reservation if claims else None,
+    )
 
 
 def _together(outcome: Outcome) -> Iterable[list[tuple[Task, str]]]:

@@ -116,6 +116,8 @@ class Session:
         self._job_keys: dict[str, tuple[int, tuple[object, ...]]] = {}
         """Key of a job → at which revision of the cluster, and its place."""
         self._action = ""
+        self.decided = 0
+        """Counts statements that stand: what a search found holds until the next one."""
         self._points, self._counts_by, alike = participants.points, participants.counts_by, participants.alike
         if guarded:
             alike = [partial(_guarded, self, "alike", function) for function in alike]
@@ -126,6 +128,7 @@ class Session:
         self._job_order, self._queue_order, self._task_order = (
             [function for tier in self._points[point] for function in tier] for point in ("job_order", "queue_order", "task_order")
         )
+        self._alike = alike
         lines.update(partial(kind_of, alike))
         for tier in tiers:
             for plugin in tier:
@@ -208,6 +211,10 @@ class Session:
     def functions(self, point: str) -> list[list[Callable[..., Any]]]:
         """Return who takes part in an extension point, by tier; tiers without any are left out."""
         return self._points[point]
+
+    def alike(self, job: Job) -> tuple[Hashable, ...]:
+        """Return the same of jobs that plugins do not tell apart while they hold nothing."""
+        return tuple(function(job) for function in self._alike)
 
     def job_key(self, job: Job) -> tuple[object, ...]:
         """Return a job's place: as the plugins say, then the older one (Volcano). It stays while nothing moves in the cluster."""

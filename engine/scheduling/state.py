@@ -23,13 +23,10 @@ from engine.scheduling.model.queues import Queue
 from engine.scheduling.objects import IMPLIED_QUEUES, Priorities
 from engine.scheduling.scheduler import Scheduler
 
-__all__ = ["CALM", "PAGE", "ClusterState", "KnownJob", "State", "next_mark"]
+__all__ = ["PAGE", "ClusterState", "KnownJob", "State", "next_mark"]
 
 PAGE: Final = 64
 """Attempts of a job in one record."""
-
-CALM: Final = 128 * SECOND
-"""Evictions for a job that are further apart than that have nothing to do with each other."""
 
 _OUTDATED: Final = 64
 """Outdated timers that may stand in a heap beside as many as there are clusters."""

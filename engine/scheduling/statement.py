@@ -68,15 +68,15 @@ class Statement:
             self._session.evicted.discard(move.task)
         self._session.cluster.move(move.task, move.status, move.node)
 
+    def keep(self) -> None:
+        """Leave the moves in the session, though nothing is decided: what is promised is taken for others."""
+        self._session.decided += bool(self._moves)
+        self._moves = []
+
     def commit(self) -> None:
         """Decide: what was allocated is bound, what was evicted has to go, what was promised is kept."""
         outcome = self._session.outcome
-        preemptor = ""
-        for move in reversed(self._moves):  # who is promised a place follows those who leave it
-            if move.task.status == "Pipelined":
-                preemptor = move.task.job.key
-            elif move.task.status == "Releasing" and preemptor:
-                outcome.preemptors[move.task.key] = preemptor
+        self._claim()
         for move in self._moves:
             task, node = move.task, move.task.node
             if task.status == "Allocated" and node is not None:
@@ -85,4 +85,25 @@ class Statement:
                 outcome.bound_of[task.job.key] = outcome.bound_of.get(task.job.key, 0) + 1
             elif task.status == "Releasing":
                 outcome.evicted.append((task, self._session.action))
-        self._moves = []
+        self.keep()
+
+    def _claim(self) -> None:
+        """Note for which tasks others are evicted: those that are promised a place follow the victims that leave it.
+
+        A task that is promised a free place belongs to the victim before it, or to the first one: its gang needs all places.
+        """
+        outcome, sizes, victim = self._session.outcome, self._session.sizes, ""
+        promised: list[tuple[Task, str]] = []
+        named = 0
+        for move in reversed(self._moves):
+            task, node = move.task, move.task.node
+            if task.status == "Pipelined" and node is not None:
+                if named < sizes.most(task.job):
+                    promised.append((task, node.name))
+                    named += 1
+            elif task.status == "Releasing" and (promised or victim):
+                outcome.preemptors[task.key] = promised[0][0].job.key if promised else outcome.preemptors[victim]
+                victim = task.key
+                outcome.claims[victim], promised = promised, []
+        if victim:
+            outcome.claims[victim] += promised

@@ -11,7 +11,7 @@ from engine.events.attempts import AttemptStarted
 from engine.events.pod_shape import HostPort, PodShape, pairs
 from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
-from engine.scheduling.job_records import Attempt, Group, Head
+from engine.scheduling.job_records import Attempt, Group, Head, Slot
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, bounded
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import ONE_POD, Job, Task
@@ -56,8 +56,10 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
     held = head.parked or head.finished or not head.grouped or head.retry > now
     patient = head.patience > now
     preemption = _preemption(head, group)
-    if (model.held, model.patient, model.phase, model.preemption) != (held, patient, head.phase, preemption):
-        model.held, model.patient, model.phase, model.preemption = held, patient, head.phase, preemption
+    claims = {task_key(known, claim.slot): (claim.node, claim.until) for claim in head.claims}
+    stands = held, patient, head.phase, preemption, claims
+    if (model.held, model.patient, model.phase, model.preemption, model.claims) != stands:
+        model.held, model.patient, model.phase, model.preemption, model.claims = stands
         cluster.model.note(model)
     note_waiting(cluster, known)
     cluster.leave_alone(known.id, min(filter(None, (head.retry, head.patience)), default=0))
@@ -177,12 +179,19 @@ def place(state: State, known: KnownJob, attempt: Attempt) -> None:
         cluster.model.add_task(task, status, name)
     elif (task.status, task.node) != (status, node):
         cluster.model.move(task, status, node)
+    task.bound, task.running = attempt.bound, attempt.running
     if known.group is not None:
         note_waiting(cluster, known)
 
 
+def task_key(known: KnownJob, slot: Slot) -> str:
+    """Return the key of an attempt's task in the model."""
+    task, index, number = slot
+    return f"{known.id}/{task}/{index}/{number}"
+
+
 def _task(state: State, model: Cluster, known: KnownJob, attempt: Attempt) -> Task:
-    group, key = known.group, "/".join((known.id, attempt.task, str(attempt.index), str(attempt.number)))
+    group, key = known.group, task_key(known, attempt.slot)
     if group is None or known.model is None:
         shape = attempt.shape or PodShape()
         others = _others(state.cluster(known.head.cluster), known.head.namespace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import log2
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from engine.events.billing import UsageRecorded
 from engine.events.inputs import ObjectApplied
 from engine.events.times import SECOND
 from engine.history.summary import SUMMARISED, Summary
+from engine.scheduling import pauses
 from engine.scheduling.configuration import read_configuration
 from engine.simulation.cluster import Conduct, SimulatedCluster
 from engine.simulation.incidents import read_incidents
@@ -128,6 +130,19 @@ CIRCLING = read_configuration(
 RIVALS = [row(at, at, 600, [8, 8], queue=queue) for at, queue in enumerate("ab", 1)]
 
 
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an eviction nobody waits for more than a minute to evict again, as with a scheduler whose evictions never end."""
+    monkeypatch.setattr(pauses, "_LONGEST_PAUSE", 6)
+
+
+def test_jobs_that_stop_each_other_pause_longer_and_longer_until_both_have_ended():
+    done = simulated(RIVALS, [machine("n1"), machine("n2")], configured=CIRCLING)
+    assert (done.waiting, done.results.document["livelock"]) == ([], {})
+    assert done.totals["preemptions"] < 2 * 2 * 2 * (log2(600) + 2)
+
+
+@pytest.mark.usefixtures("short_pauses")
 def test_jobs_that_only_stop_each_other_end_the_simulation():
     done = simulated(RIVALS, [machine("n1"), machine("n2")], configured=CIRCLING)
     stopped = done.results.document["livelock"]
@@ -139,6 +154,7 @@ def test_jobs_that_only_stop_each_other_end_the_simulation():
     ]
 
 
+@pytest.mark.usefixtures("short_pauses")
 def test_jobs_may_stop_each_other_as_long_as_another_gets_further():
     """A job of two hours whose queue gives nothing back leaves the others two of four nodes; they all fit when it has ended."""
     nodes, queue = [machine(f"n{at}") for at in range(4)], ObjectApplied("Queue", "c", {"weight": 1, "reclaimable": False})

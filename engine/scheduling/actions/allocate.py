@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final, TypeAlias, cast
 
 from engine.scheduling.actions.enqueue import let_in
+from engine.scheduling.actions.hopeless import Hopeless
 from engine.scheduling.limits import explain_limit, explain_too_small
-from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.model.sub_groups import SubGroups
 from engine.scheduling.ordering import Ordered
@@ -42,10 +44,12 @@ def allocate(session: Session, placement: Placement) -> None:
     for job in session.schedulable(lambda job: job.with_status("Pending")):
         waiting.setdefault(job.queue, []).append(job)
     _place_reserved(session, placement, waiting)
+    _place_claimants(session, placement, waiting)
     jobs = {name: Ordered(session.cluster, session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
     refused: _Refused = {}
+    hopeless = Hopeless(session)
     while queues:
         if session.at_limit():
             return
@@ -59,11 +63,14 @@ def allocate(session: Session, placement: Placement) -> None:
         while jobs[queue.name]:
             job = jobs[queue.name].pop()
             if job.key not in left:
-                if _is_hopeless(session, placement, queue, job, refused):
+                if _is_hopeless(session, placement, queue, job, refused) or hopeless.includes(job):
                     continue
                 left[job.key] = _pending(session, job)
+            decided = session.decided
             if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
                 jobs[queue.name].push(job)
+            if session.decided == decided:
+                hopeless.add(job)
             if len(session.cluster.moved) > moved:  # else the queue is still the first
                 queues.push(queue)
                 break
@@ -148,7 +155,9 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
         return False
     if ready:
         statement.commit()
-    elif len(statement) and not session.job_pipelined(job):
+    elif session.job_pipelined(job):
+        statement.keep()
+    else:
         statement.discard()
     return ready
 
@@ -175,6 +184,49 @@ def _keep_place(session: Session, placement: Placement, job: Job) -> None:
         if best is not None:
             kept.pipeline(task, best[0])
     session.at_end.append(kept.discard)
+
+
+def _place_claimants(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
+    """Place the pods for which others were evicted, and keep from everybody else the places that are not free yet.
+
+    A claimant whose queue has got all that it deserves meanwhile takes its turn like others. All places are kept before any is
+    taken: no claimant takes another's.
+    """
+    claimants = [job for jobs in waiting.values() for job in jobs if job.claims and not session.overused(job.path[0])]
+    kept = {job.key: (job, _keep_claims(session, placement, job)) for job in sorted(claimants, key=attrgetter("key"))}
+    for job, places in kept.values():
+        claimed = job.claims.keys() & job.with_status("Pipelined").keys()
+        places.discard()
+        groups = [[task for task in group if task.key in claimed] for group in _pending(session, job)]
+        groups = [group for group in groups if group]
+        while groups and _place(session, placement, job.path[0], job, groups):
+            pass
+        session.at_end.append(_keep_claims(session, placement, job).discard)
+    if kept and sum(map(len, waiting.values())) > len(kept):  # others may have the places when time is over
+        session.look_again(min(until for job, _ in kept.values() for _, until in job.claims.values()))
+
+
+def _keep_claims(session: Session, placement: Placement, job: Job) -> Statement:
+    """Promise pods the places that are kept for them, where these still suit them and their queue."""
+    kept = Statement(session)
+    for task in session.in_order(job.with_status("Pending").values()):
+        node = _claimed_node(session, placement, task)
+        if node is not None and session.preemptive(job.path[0], task):
+            kept.pipeline(task, node)
+    return kept
+
+
+def _best(session: Session, placement: Placement, task: Task) -> tuple[Node, bool] | None:
+    """Return the best node for a task with room now, else the one where its place is kept, else the best that will have room."""
+    best, claimed = placement.best(task), _claimed_node(session, placement, task)
+    return best if claimed is None or (best is not None and best[1]) else (claimed, False)
+
+
+def _claimed_node(session: Session, placement: Placement, task: Task) -> Node | None:
+    """Return the node where a place is kept for a task, if it has room for it or will have it."""
+    name, until = task.job.claims.get(task.key, ("", 0))
+    node = session.cluster.nodes.get(name) if until > session.now else None
+    return node if node is not None and placement.passes(task, node) and placement.room(task, node) else None
 
 
 def _place_tasks(
@@ -208,7 +260,7 @@ def _place_tasks(
             continue
         if task.role and task.role in failed:
             continue
-        best = placement.best(task)
+        best = _best(session, placement, task)
         if best is None:
             failed.add(task.role)
             refused = task

@@ -7,6 +7,7 @@ from itertools import combinations
 from math import comb
 from typing import Final
 
+from engine.scheduling.actions.hopeless import Hopeless
 from engine.scheduling.actions.victims import may_preempt
 from engine.scheduling.model.amounts import CPU
 from engine.scheduling.model.entities import Job, PodClass, Task
@@ -15,6 +16,7 @@ from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.outcome import NoticeReview
 from engine.scheduling.placement import Placement
+from engine.scheduling.run_times import least_run
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
@@ -53,15 +55,17 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
     if len(session.cluster.notices) >= MOST_NOTICES:
         plan.discard()
         return
-    search = _Search(session, placement)
+    search, hopeless = _Search(session, placement), Hopeless(session)
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues and session.outcome.notice is None:
         queue = queues.pop()
         jobs: Ordered[Job] = Ordered(session.cluster, session.job_key, waiting[queue.name])
         while jobs and session.outcome.notice is None:
             job = jobs.pop()
-            if search.may_give_notice(job):
+            if search.may_give_notice(job) and not hopeless.includes(job):
                 _choose(search, queue, job, plan)
+                if session.outcome.notice is None:
+                    hopeless.add(job)
     plan.discard()
 
 
@@ -115,8 +119,7 @@ class _Search:
         own, found = rank(self.session, job), []
         for other in self._running.get(queue.name, ()):
             if rank(self.session, other) < own and _is_preemptable(other):
-                least = other.preemption.min_run
-                from_then = other.preemption.since + (queue.min_run if least is None else least)
+                from_then = other.preemption.since + least_run(other)
                 if from_then <= self.session.now:
                     found.append(other)
                 else:

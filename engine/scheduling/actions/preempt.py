@@ -8,7 +8,8 @@ from typing import Final
 from engine.scheduling.actions.dry_run import best_dry_run
 from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.give_notice import give_notice
-from engine.scheduling.actions.victims import make_room, may_preempt, starving, victims_on
+from engine.scheduling.actions.hopeless import Hopeless
+from engine.scheduling.actions.victims import evictable, make_room, may_preempt, starving, victims_on
 from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
 from engine.scheduling.model.queues import PreemptionMode, Queue
 from engine.scheduling.ordering import Ordered
@@ -43,16 +44,18 @@ def _preempt_at_once(session: Session, placement: Placement, waiting: dict[str, 
     if not waiting:
         return
     search = _Search(session, placement, dry_run=dry_run)
-    running = _running(session)
+    running, hopeless = _running(session), Hopeless(session)
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()
         jobs: Ordered[Job] = Ordered(session.cluster, session.job_key, waiting[queue.name])
-        evictable = Evictable.of(session.cluster.table, running.get(queue.name, ()))
+        others = Evictable.of(session.cluster.table, running.get(queue.name, ()))
         while jobs:
             if session.at_limit():
                 return
-            _preempt_others(search, queue, jobs.pop(), evictable)
+            job = jobs.pop()
+            if not hopeless.includes(job) and not _preempt_others(search, queue, job, others):
+                hopeless.add(job)
         for job in waiting[queue.name]:
             _preempt_own(search, queue, job)
 
@@ -70,8 +73,7 @@ def _running(session: Session) -> dict[str, list[Task]]:
     """Return the pods that may be evicted, by queue."""
     found: dict[str, list[Task]] = {}
     for job in session.lines.others.values():
-        for status in () if job.held else _EVICTABLE:
-            found.setdefault(job.queue, []).extend(task for task in job.with_status(status).values() if task.pod_class.preemptable)
+        found.setdefault(job.queue, []).extend(evictable(session, [job], *_EVICTABLE))
     return found
 
 
@@ -82,8 +84,8 @@ def _preemptors(session: Session, job: Job) -> list[Task]:
     return found
 
 
-def _preempt_others(search: _Search, queue: Queue, job: Job, evictable: Evictable) -> None:
-    """Preempt other jobs of the queue for a job, for all of what it needs or for nothing."""
+def _preempt_others(search: _Search, queue: Queue, job: Job, others: Evictable) -> bool:
+    """Preempt other jobs of the queue for a job, for all of what it needs or for nothing; return whether there were any."""
     session = search.session
     statement = Statement(session)
     tasks = _preemptors(session, job)
@@ -91,34 +93,36 @@ def _preempt_others(search: _Search, queue: Queue, job: Job, evictable: Evictabl
 
     while tasks and session.job_starving(job):
         task = tasks.pop()
-        moves = None if task.pod_class in hopeless else _make_room(search, queue, task, evictable, own=False)
+        moves = None if task.pod_class in hopeless else _make_room(search, queue, task, others, own=False)
         if moves is None:
             hopeless.add(task.pod_class)
         else:
             statement.merge(moves)
+    found = len(statement) > 0
     if session.job_pipelined(job):
         statement.commit()
     else:
         statement.discard()
+        found = False
         if job.key not in session.outcome.explained:  # what allocate lacked says more
             session.explain(job, "NoVictims", subject=queue.name)
+    return found
 
 
 def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:
     """Let a job's more important tasks take the place of its lesser ones."""
     if not job.count(*_EVICTABLE):
         return
-    own = [task for status in _EVICTABLE for task in job.with_status(status).values() if task.pod_class.preemptable]
-    evictable = Evictable.of(search.session.cluster.table, own)
+    own = Evictable.of(search.session.cluster.table, evictable(search.session, [job], *_EVICTABLE))
     tasks = _preemptors(search.session, job)
     while tasks:
-        moves = _make_room(search, queue, tasks.pop(), evictable, own=True)
+        moves = _make_room(search, queue, tasks.pop(), own, own=True)
         if moves is None:
             break
         moves.commit()
 
 
-def _make_room(search: _Search, queue: Queue, task: Task, evictable: Evictable, *, own: bool) -> Statement | None:
+def _make_room(search: _Search, queue: Queue, task: Task, among: Evictable, *, own: bool) -> Statement | None:
     """Find a node and victims for a task, of its own job or of others; return the moves that have been made, or `None`."""
     session, placement = search.session, search.placement
     _, lacking = session.lacking(queue, task)
@@ -126,14 +130,14 @@ def _make_room(search: _Search, queue: Queue, task: Task, evictable: Evictable, 
     def victims(node: Node) -> list[Task] | None:
         candidates = [
             victim
-            for victim in evictable.on(node)
+            for victim in among.on(node)
             if victim.status in _EVICTABLE
             and (victim.pod_class.best_effort or not task.pod_class.best_effort)
             and (victim.job is task.job) is own
         ]
         return victims_on(session, "preemptable", task, node, candidates, lacking)
 
-    nodes = evictable.worth_trying(session, "preemptable", task, placement.resolvable(task), lacking)
+    nodes = among.worth_trying(session, "preemptable", task, placement.resolvable(task), lacking)
     if search.dry_run:
         return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims(node))])
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from engine.scheduling.model.amounts import TOLERANCE, Amounts, add
-from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.entities import Job, Node, Status, Task
 from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.run_times import has_run, least_run
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["could_fit", "make_room", "may_preempt", "starving", "victims_on"]
+__all__ = ["could_fit", "evictable", "make_room", "may_preempt", "starving", "victims_on"]
 
 
 def starving(session: Session) -> dict[str, list[Job]]:
@@ -21,6 +22,21 @@ def starving(session: Session) -> dict[str, list[Job]]:
         if not job.patient and session.job_starving(job):
             found.setdefault(job.queue, []).append(job)
     return found
+
+
+def evictable(session: Session, jobs: Iterable[Job], *statuses: Status) -> Iterator[Task]:
+    """Yield the pods of jobs that may be evicted for another: they are preemptable, and have run for as long as they may at least.
+
+    Args:
+        session: the session; it looks again when the first pod that is spared has run for so long.
+        jobs: the jobs; of those that are held nobody is evicted.
+        statuses: states of the pods.
+    """
+    for job in jobs:
+        for status in () if job.held else statuses:
+            for task in job.with_status(status).values():
+                if task.pod_class.preemptable and has_run(session, task, least_run(job), task.running):
+                    yield task
 
 
 def may_preempt(task: Task) -> bool:

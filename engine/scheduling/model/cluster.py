@@ -44,6 +44,8 @@ class Cluster:
         """Notices of preemption that are open, or have a place reserved, by id; the first one first."""
         self.noticed: dict[str, str] = {}
         """Job → the notice that it is part of: as preemptor until the place is reserved no more, as victim while it is open."""
+        self.claimants: set[str] = set()
+        """Jobs with claims, by key."""
         self.touched: dict[str, Job] = {}
         """Jobs that changed since the last round ended, by key."""
         self.changes = Changes()
@@ -154,6 +156,7 @@ class Cluster:
 
     def note(self, job: Job) -> None:
         """Note that a job is not as it was."""
+        (self.claimants.add if job.claims else self.claimants.discard)(job.key)
         self.touched[job.key] = job
         self.changes.note(job)
         self.noted += 1
@@ -166,6 +169,7 @@ class Cluster:
             for task in list(job.tasks.values()):
                 self.remove_task(task)
             self.touched.pop(key, None)
+            self.claimants.discard(key)
             self.changes.note(job)
             self.jobs_of_queue[job.queue] -= 1
             if not self.jobs_of_queue[job.queue]:

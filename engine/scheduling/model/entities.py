@@ -161,6 +161,10 @@ class Task:
     node: Node | None = None
     sub_group: str = ""
     """Key of its gang within the job; empty: none."""
+    bound: int = 0
+    """When it got its node (microseconds); 0: not yet, or not known."""
+    running: int = 0
+    """When it began to run (microseconds); 0 as above."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -187,6 +191,8 @@ class Job:
     """Nothing is decided about it: its pods only take what they take."""
     patient: bool = False
     """Nobody is evicted for it."""
+    claims: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Key of a task for which others were evicted → node where its place is kept, and until when (microseconds)."""
     unschedulable: bool = False
     """When it last changed, the round after that found it Unschedulable."""
     preemption: Preemption = field(default_factory=Preemption)

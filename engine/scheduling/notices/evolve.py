@@ -12,8 +12,9 @@ from engine.events.preemptions import (
     NoticeWithdrawn,
     ReservationEnded,
 )
-from engine.scheduling.absorb import be_patient, touch
+from engine.scheduling.absorb import touch
 from engine.scheduling.model.notices import Notice, number_of
+from engine.scheduling.pauses import be_patient
 from engine.scheduling.persist import cluster_record, notice_record
 from engine.scheduling.state import ClusterState, State
 from engine.scheduling.upkeep import stand

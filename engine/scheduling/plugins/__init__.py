@@ -9,6 +9,7 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import UnknownPluginError
 from engine.scheduling.plugins.binpack import BinPack
 from engine.scheduling.plugins.capacity import Capacity
+from engine.scheduling.plugins.cdp import Cdp
 from engine.scheduling.plugins.conformance import Conformance
 from engine.scheduling.plugins.drf import Drf
 from engine.scheduling.plugins.fairshare import FairShare
@@ -33,6 +34,7 @@ PLUGINS: Final[Mapping[str, type[Plugin]]] = {
     for plugin in (
         BinPack,
         Capacity,
+        Cdp,
         Conformance,
         Drf,
         FairShare,

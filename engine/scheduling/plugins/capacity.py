@@ -186,13 +186,25 @@ class Capacity(LimitsQueues):
         """
         if self._fault or not queue.open:
             return False
-        path = self._path(queue)
-        if not within(queue.allocated, task.pod_class.items, path[0].limit):
+        levels = self._levels(queue)
+        if not within(queue.allocated, task.pod_class.items, levels[0].limit):
             return False
-        levels = [path[0]]
-        if self._hierarchy:
-            levels += [one for one in path[1 : 1 + self._level] if one.queue.name != _ROOT]
         return any(_deserves_more(one, task) for one in levels)
+
+    def _levels(self, queue: Queue) -> list[Portion]:
+        """Return a queue and those above it that may reclaim for it."""
+        path = self._path(queue)
+        if not self._hierarchy:
+            return path[:1]
+        return [path[0], *(one for one in path[1 : 1 + self._level] if one.queue.name != _ROOT)]
+
+    def excess(self, queue: Queue, other: Queue, task: Task, *, more: bool) -> float:
+        """Return by which part of it a queue holds more than it deserves, with a task or without.
+
+        With `ancestorReclaimLevel` the queue above it that holds least too much counts, of those that are not above the other too.
+        """
+        others = self._levels(other)
+        return min(_excess(one, task, more=more) for one in self._levels(queue) if one not in others)
 
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
         """Return what the queue of a job and all above it may hold."""
@@ -289,6 +301,25 @@ def _deserves_more(portion: Portion, task: Task) -> bool:
         for name, amount in task.pod_class.items
         if name != PODS
     )
+
+
+def _excess(portion: Portion, task: Task, *, more: bool) -> float:
+    """Return by which part of it a queue holds too much of the resource of which that is most among those a task asks for.
+
+    Resources of which it deserves nothing do not count; where it deserves nothing of any, all is too much.
+
+    Args:
+        portion: the queue.
+        task: the task.
+        more: whether the task's request is held as well.
+    """
+    held, deserved = portion.queue.allocated, portion.deserved
+    found = [
+        over / deserved[name] if (over := held.get(name, 0) + amount * more - deserved[name]) >= TOLERANCE else 0.0
+        for name, amount in task.pod_class.items
+        if name != PODS and deserved.get(name, 0) > 0
+    ]
+    return max(found, default=inf)
 
 
 def _relevant(deserved: Amounts, task: Task) -> bool:

@@ -1,0 +1,36 @@
+"""Cdp: a pod that has just started is not evicted before its cooldown time is over."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from engine.kubernetes.reading.durations import parse_duration
+from engine.scheduling.model.entities import Task
+from engine.scheduling.run_times import has_run
+from engine.scheduling.session import Plugin
+
+__all__ = ["Cdp"]
+
+_COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
+
+
+class Cdp(Plugin):
+    """Cooldown protection (Volcano `cdp`): the label, or else the annotation, of a pod says how long from when it got its node."""
+
+    NAME: ClassVar[str] = "cdp"
+
+    def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return the pods that do not run, or whose cooldown time is over."""
+        del task
+        return [victim for victim in candidates if has_run(self.session, victim, _cooldown(victim), victim.bound)]
+
+    reclaimable = preemptable
+
+
+def _cooldown(task: Task) -> int:
+    """Return the cooldown time of a pod (microseconds); 0: none, or it cannot be read."""
+    stated = task.pod_class.labels.get(_COOLDOWN_TIME, task.pod_class.annotations.get(_COOLDOWN_TIME, ""))
+    try:
+        return max(0, parse_duration(stated)) if stated else 0
+    except ValueError:
+        return 0

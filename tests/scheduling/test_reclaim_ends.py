@@ -1,0 +1,329 @@
+"""Evictions come to an end: what they free is kept for its claimant, queues take from each other in one order, pauses grow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from math import log2
+from typing import Any
+
+import pytest
+from deployment import SECOND, Deployment, task, vcjob
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import msgpack
+
+from engine.events.attempts import AttemptRunning
+from engine.events.decisions import DecidedEvicted, DecisionRefused, Placement
+from engine.scheduling import evolve, pauses
+from engine.scheduling.configuration import Configuration, read_configuration
+from engine.scheduling.job_records import Attempt, Head
+from engine.scheduling.plugins.cdp import Cdp
+from engine.scheduling.stage import SchedulingStage
+
+RECLAIM = import_module("engine.scheduling.actions.reclaim")
+ALLOCATE = import_module("engine.scheduling.actions.allocate")
+TIERS = [["priority", "gang", "conformance"], ["predicates", "capacity", "nodeorder"]]
+
+
+def configured(actions: str = "enqueue, allocate, backfill, reclaim", *more: str) -> Configuration:
+    tiers = [[*tier, *more] for tier in TIERS]
+    return read_configuration({"actions": actions, "tiers": [{"plugins": [{"name": one} for one in tier]} for tier in tiers]})
+
+
+def made(every: int = 100_000, **deserved: dict[str, str]) -> Deployment:
+    """One node, and queues with what they deserve."""
+    deployment = Deployment(lambda: SchedulingStage(configured()), every)
+    deployment.node("n1")
+    for name, amounts in deserved.items():
+        deployment.apply("Queue", name, deserved=amounts, reclaimable=True)
+    return deployment
+
+
+def submit(deployment: Deployment, name: str, queue: str, *tasks: dict[str, Any], **spec: Any) -> None:
+    deployment.submit(name, vcjob(name, *tasks, queue=queue, **spec))
+    deployment.settle()
+
+
+def evictions(deployment: Deployment) -> list[tuple[str, str]]:
+    """Victim and claimant of each eviction."""
+    return [(event.subject, event.data.preemptor) for event in deployment.events(DecidedEvicted)]
+
+
+def tie(every: int = 100_000) -> Deployment:
+    """A job that holds all of the node, and one that deserves half of it; the first one's next pod needs all again."""
+    deployment = made(q1={"cpu": "4"}, q2={"cpu": "4"}, every=every)
+    submit(deployment, "big", "q1", task(cpu=8))
+    deployment.wait(4)
+    submit(deployment, "small", "q2", task(cpu=4))
+    return deployment
+
+
+# --- what an eviction frees is kept for its claimant ----------------------------------------------------------------------------
+
+
+def test_who_reclaims_gets_the_place_and_the_victim_waits_until_it_is_over() -> None:
+    deployment = tie()
+    deployment.wait(300)
+    assert (evictions(deployment), deployment.running()) == ([("big", "small")], ["small-w-0-1"])
+    deployment.end("small-w-0-1")
+    deployment.wait(3)
+    assert deployment.running() == ["big-w-0-2"]
+
+
+def test_the_decision_that_evicts_names_the_claimants_pods_and_until_when_their_places_are_kept() -> None:
+    deployment = tie()
+    deployment.wait(3)
+    (evicted,) = deployment.events(DecidedEvicted)
+    assert evicted.data.claims == [Placement("w", 0, 1, "n1")]
+    assert evicted.data.kept_until == evicted.recordedtime + 60 * SECOND
+
+
+def test_a_whole_gang_is_kept_its_places_those_that_were_free_too() -> None:
+    deployment = made(q1={"cpu": "4"}, q2={"cpu": "4"})
+    for number in range(3):
+        submit(deployment, f"low{number}", "q1", task(cpu=2))
+    deployment.wait(4)
+    submit(deployment, "gang", "q2", task(replicas=2, cpu=2))
+    deployment.wait(60)
+    assert [(claimant, victim) for victim, claimant in evictions(deployment)] == [("gang", "low2")]
+    assert len(deployment.events(DecidedEvicted)[0].data.claims) == 2
+    assert {uid for uid in deployment.running() if uid.startswith("gang")} == {"gang-w-0-1", "gang-w-1-1"}
+
+
+def test_a_claim_survives_restarts() -> None:
+    through, restarted = tie(), tie(every=1)
+    for _ in range(6):
+        through.wait()
+        restarted.wait()
+        restarted.restart()
+    topics = ("scheduling", "decisions")
+    assert restarted.messages(*topics) == through.messages(*topics)
+    assert evictions(restarted) == [("big", "small")]
+
+
+class Lingering(Deployment):
+    """Pods take their time to leave."""
+
+    def _do(self, event: Any) -> None:
+        if event.data.effect != "delete_pod":
+            super()._do(event)
+
+
+def lingering() -> Deployment:
+    deployment = Lingering(lambda: SchedulingStage(configured()))
+    deployment.node("n1", cpu=8)
+    for queue in ("q1", "q2"):
+        deployment.apply("Queue", queue, deserved={"cpu": "4"}, reservationSeconds=30)
+    submit(deployment, "big", "q1", task(cpu=8))
+    deployment.wait(4)
+    submit(deployment, "small", "q2", task(cpu=4))
+    deployment.wait(4)
+    return deployment
+
+
+def claims(deployment: Deployment) -> dict[str, str]:
+    return {key: node for key, (node, _) in deployment.scheduling.state.clusters["c1"].model.jobs["small"].claims.items()}
+
+
+def test_a_place_is_kept_for_the_time_that_the_queue_reserves_places() -> None:
+    deployment = lingering()
+    assert claims(deployment) == {"small/w/0/1": "n1"}
+    submit(deployment, "other", "q1", task(cpu=8))
+    deployment.wait(30)
+    assert (claims(deployment), deployment.scheduling.state.jobs["small"].head.claims) == ({}, [])
+
+
+def test_nobody_else_is_placed_where_a_place_is_kept() -> None:
+    deployment = lingering()
+    submit(deployment, "other", "q1", task(cpu=8))  # its queue holds nothing, and comes first
+    deployment.wait(4)
+    deployment.gone("big-w-0-1")
+    deployment.wait(4)
+    assert deployment.running() == ["small-w-0-1"]
+
+
+def test_a_place_is_kept_no_longer_than_its_pod_is_there() -> None:
+    deployment = lingering()
+    deployment.command("small", "AbortJob")
+    deployment.settle()
+    deployment.wait(2)
+    assert claims(deployment) == {}
+
+
+def test_a_refused_eviction_keeps_no_place() -> None:
+    deployment = tie()
+    deployment.wait()
+    deployment.deaf = True
+    deployment.gone("big-w-0-1")  # scheduling learns of it when it has decided
+    deployment.wait(2)
+    assert claims(deployment) == {"small/w/0/1": "n1"}
+    deployment.deaf = False
+    deployment.settle()
+    assert (len(deployment.events(DecisionRefused)), claims(deployment)) == (1, {})
+
+
+def test_a_claimant_whose_queue_has_got_what_it_deserves_takes_its_turn() -> None:
+    deployment = lingering()
+    deployment.apply("Queue", "q2", deserved={"cpu": "2"})
+    deployment.gone("big-w-0-1")
+    deployment.wait(4)
+    assert deployment.running() == ["big-w-0-2"]
+
+
+# --- one strict order between queues --------------------------------------------------------------------------------------------
+
+
+def crossed() -> Deployment:
+    """Two queues that both hold too much: one of cpu, the other of memory. Each deserves more of what the other has."""
+    deployment = made(q1={"cpu": "2", "memory": "6Gi"}, q2={"cpu": "6", "memory": "2Gi"})
+    for number in range(10):
+        submit(deployment, f"j{number}", "q1" if number % 2 else "q2", task())
+        deployment.wait()
+    return deployment
+
+
+def test_queues_that_hold_too_much_of_different_resources_do_not_take_them_from_each_other() -> None:
+    deployment = crossed()
+    deployment.wait(120)
+    assert evictions(deployment) == []
+
+
+# --- pauses ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pause_doubles_and_is_forgotten_only_after_twice_its_length() -> None:
+    deployment = tie()
+    state, now = deployment.scheduling.state, deployment.now
+    head = state.jobs["small"].head
+    for times in range(1, 13):
+        pauses.be_patient(state, "small", now)
+        assert head.patience - now == SECOND << (times - 1)
+        now = head.patience
+    last = head.patience - head.evicted
+    pauses.be_patient(state, "small", head.evicted + 2 * last)
+    assert head.patience - head.evicted == 2 * last
+    pauses.be_patient(state, "small", head.evicted + 4 * last + 1)
+    assert head.patience - head.evicted == SECOND
+
+
+def test_evictions_that_an_earlier_release_decided_during_a_pause_do_not_lengthen_it() -> None:
+    deployment = tie()
+    state, head = deployment.scheduling.state, deployment.scheduling.state.jobs["small"].head
+    for at in range(1264):
+        pauses.be_patient(state, "small", deployment.now + at * 64 * SECOND)
+    assert head.patience - head.evicted <= 128 * SECOND
+
+
+def test_records_of_an_earlier_release_are_read() -> None:
+    def without(record: Any, fields: int) -> bytes:
+        return msgpack.encode(msgpack.decode(msgpack.encode(record))[:-fields])
+
+    head = Head("c1", "default", 7, evictions=5)
+    assert msgpack.decode(without(head, 1), type=Head) == head
+    attempt = Attempt("w", 0, 1, 0, 7, "Running", "n1")
+    assert msgpack.decode(without(attempt, 2), type=Attempt) == attempt
+
+
+# --- how long a pod runs at least -----------------------------------------------------------------------------------------------
+
+
+def protected(action: str, cooldown: str = "", *more: str, **spec: Any) -> list[int]:
+    """Seconds from the start of the only pod that can be evicted to its eviction."""
+    deployment = Deployment(lambda: SchedulingStage(configured(f"enqueue, allocate, {action}", *more)))
+    deployment.node("n1", cpu=4)
+    deployment.apply("PriorityClass", "high", value=100)
+    deployment.apply("Queue", "q1", deserved={"cpu": "1"}, **spec.pop("queue", {}))
+    deployment.apply("Queue", "q2", deserved={"cpu": "4"})
+    annotations = {"volcano.sh/cooldown-time": cooldown} if cooldown else {}
+    if (least := spec.pop("least", None)) is not None:
+        annotations["lahar/spec"] = f"{{minRunSeconds: {least}}}"
+    manifest = vcjob("low", task(replicas=4), queue="q1", minAvailable=1, **spec)
+    manifest["metadata"]["annotations"] = annotations
+    deployment.submit("low", manifest)
+    deployment.settle()
+    deployment.wait(4)
+    submit(deployment, "high", "q1" if action == "preempt" else "q2", task(), priorityClassName="high")
+    deployment.wait(60)
+    (started, *_) = [event.time for event in deployment.events(AttemptRunning, job="low")]
+    return [(event.recordedtime - started) // SECOND for event in deployment.events(DecidedEvicted)]
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_a_pod_is_evicted_only_after_its_least_run_time(action: str) -> None:
+    (at_once,) = protected(action)
+    assert at_once < 10
+    assert protected(action, queue={"minRunSeconds": 30}) == [30]
+    assert protected(action, queue={"minRunSeconds": 30}, least=20) == [20]
+    assert protected(action, queue={"minRunSeconds": 3600}) == []
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_plugin_cdp_protects_a_pod_for_its_cooldown_time(action: str) -> None:
+    assert protected(action, "25s", "cdp") == [25]
+    assert protected(action, "soon", "cdp") == protected(action, "25s")
+
+
+# --- in any story without new jobs ----------------------------------------------------------------------------------------------
+
+AMOUNTS = st.fixed_dictionaries({"cpu": st.sampled_from("246"), "memory": st.sampled_from(["1Gi", "3Gi", "6Gi"])})
+JOBS = st.lists(
+    st.tuples(st.sampled_from(["q1", "q2", "q3"]), st.integers(1, 4), st.integers(1, 4), st.booleans()), min_size=2, max_size=6
+)
+SECONDS = 200
+
+
+def story(queues: list[dict[str, str]], jobs: list[tuple[str, int, int, bool]]) -> Deployment:
+    deployment = made(**{f"q{at}": amounts for at, amounts in enumerate(queues, 1)})
+    for number, (queue, replicas, cpu, gang) in enumerate(jobs):
+        submit(deployment, f"j{number}", queue, task("w", replicas, cpu=cpu), minAvailable=replicas if gang else 1)
+        deployment.wait(3)
+    deployment.wait(SECONDS)
+    return deployment
+
+
+def too_many(deployment: Deployment) -> list[str]:
+    """Claimants for which evictions grow faster than with the logarithm of time."""
+    rounds = Counter(preemptor for preemptor, _ in {(e.data.preemptor, e.recordedtime) for e in deployment.events(DecidedEvicted)})
+    return [job for job, count in rounds.items() if count > log2(SECONDS) + 2]
+
+
+@given(st.lists(AMOUNTS, min_size=3, max_size=3), JOBS)
+def test_evictions_end_where_no_job_is_new(queues: list[dict[str, str]], jobs: list[tuple[str, int, int, bool]]) -> None:
+    deployment = story(queues, jobs)
+    assert too_many(deployment) == []
+    last = max((event.recordedtime for event in deployment.events(DecidedEvicted)), default=0)
+    assert last < deployment.now - SECONDS // 2 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "bug", "story"),
+    [
+        (evolve, "_keep_places", lambda *_: None, tie),
+        (ALLOCATE, "_place_claimants", lambda *_: None, tie),
+        (RECLAIM, "_may_take_from", lambda *_: True, crossed),
+    ],
+    ids=["no place is kept", "kept places are not served", "no order between queues"],
+)
+def test_a_planted_bug_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, bug: Any, story: Any) -> None:
+    monkeypatch.setattr(owner, name, bug)
+    deployment = story()
+    deployment.wait(120)
+    assert len(evictions(deployment)) > 4
+
+
+def test_a_planted_cap_of_pauses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pauses, "_LONGEST_PAUSE", 2)
+    monkeypatch.setattr(ALLOCATE, "_place_claimants", lambda *_: None)
+    deployment = tie()
+    deployment.wait(SECONDS)
+    assert too_many(deployment) == ["small"]
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_a_planted_bug_in_least_run_times_is_seen(monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    monkeypatch.setattr(import_module("engine.scheduling.actions.victims"), "has_run", lambda *_: True)
+    assert protected(action, queue={"minRunSeconds": 30}) != [30]
+    monkeypatch.setattr(Cdp, "preemptable", lambda _self, _task, candidates: candidates)
+    monkeypatch.setattr(Cdp, "reclaimable", lambda _self, _task, candidates: candidates)
+    assert protected(action, "25s", "cdp") != [25]
