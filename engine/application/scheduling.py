@@ -9,12 +9,14 @@ from engine.application.errors import RequestError
 from engine.application.questions import Questions
 from engine.events.times import Micros
 from engine.history.errors import NotFoundError, only_one
-from engine.log.port import SearchableLog, ShardId
+from engine.log.port import Position, SearchableLog, ShardId, ShardView
+from engine.processor.partitions import output_partitions
 from engine.processor.recovery import recover
 from engine.projection.job_tables import JobTables
 from engine.runtime.settings import Settings
 from engine.runtime.stages import scheduling
 from engine.scheduling.errors import PluginError
+from engine.scheduling.stage import SchedulingStage
 from engine.scheduling.standings import (
     GroupStanding,
     JobName,
@@ -43,19 +45,22 @@ S = TypeVar("S", bound=_Standing)
 
 
 class Scheduling:
-    """The scheduling shard of a log, read once, without taking it over: as of the last inputs that it has taken.
+    """The scheduling shard of a log, read once, without taking it over: as of the last inputs that it has taken, or of a moment.
 
     Its state is its snapshot and what it has written since, and shares are those of a session that is opened on it with this
     process's configuration of actions and plugins. Where the stage has never run there is nothing.
     """
 
-    def __init__(self, questions: Questions, source: SearchableLog, settings: Settings, *, hosted: bool = False) -> None:
+    def __init__(
+        self, questions: Questions, source: SearchableLog, settings: Settings, *, at: Micros | None = None, hosted: bool = False
+    ) -> None:
         """Read the shard.
 
         Args:
             questions: of the log.
             source: the log.
             settings: name the configuration of scheduling.
+            at: as of what the shard had recorded by then (microseconds); the history is folded from its beginning. `None`: now.
             hosted: whether this code runs inside another program (`recover`).
 
         Raises:
@@ -64,7 +69,7 @@ class Scheduling:
         """
         stage = scheduling(settings)
         shard = ShardId(stage.name, 0)
-        view = source.look(shard)
+        view = source.look(shard) if at is None else _view_at(source, stage, shard, at)
         self._now: Micros = 0 if view is None else view.position.now
         self._state: State = stage.initial() if view is None else recover(source, stage, shard, view, 1, hosted=hosted).state
         found = questions.ask(JobTables, lambda jobs: jobs.names(list(self._state.jobs)))
@@ -124,6 +129,17 @@ class Scheduling:
         if found is None:
             raise NotFoundError("pod group", job)
         return found
+
+
+def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, at: Micros) -> ShardView | None:
+    """Return what the shard had written by a moment, to be folded without a snapshot; `None`: nothing."""
+    latest = source.look(shard)
+    found = None
+    for partition in output_partitions(source, stage, shard.number) if latest is not None else ():
+        for record in source.scan((partition.topic,)):
+            if record.shard == str(shard) and record.message.recordedtime <= at:
+                found = record if found is None or found.shardsequence < record.shardsequence else found
+    return None if found is None else ShardView(Position(found.basis, found.message.recordedtime, found.shardsequence), [])
 
 
 def _of(cluster: str | None, found: list[S]) -> list[S]:

@@ -15,6 +15,7 @@ from engine.cli.render import whole_table
 from engine.cli.standings import (
     NONE,
     UNLISTED,
+    AtOption,
     ClusterOption,
     ItsClusterOption,
     amount_text,
@@ -40,9 +41,15 @@ NameOfQueue = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
 
 
 @queues.command("list", examples=["lahar queue list", "lahar queue list --cluster prod-1 --json"])
-def list_queues(context: typer.Context, cluster: ClusterOption = None, log: LogOption = None, as_json: JsonOption = False) -> None:
+def list_queues(
+    context: typer.Context,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List queues with what they hold, what they deserve, and how many of their jobs wait."""
-    output, found = answer(context, log, as_json, lambda asked, _: asked.queues(cluster))
+    output, found = answer(context, log, as_json, lambda asked, _: asked.queues(cluster), at)
     headings = ("QUEUE", "STATE", "WEIGHT", "HOLDS/DESERVES", "SHARE", "JOBS", "WAITING")
     rows = (
         (
@@ -83,11 +90,12 @@ def show_queue(
     context: typer.Context,
     name: NameOfQueue,
     cluster: ItsClusterOption = None,
+    at: AtOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a queue: its share of each resource, its jobs, and who waits for what, in order."""
-    output, queue = answer(context, log, as_json, lambda asked, _: asked.queue(name, cluster))
+    output, queue = answer(context, log, as_json, lambda asked, _: asked.queue(name, cluster), at)
     if shown_as_json(output, queue):
         return
     facts = [queue.state, f"weight {queue.weight}", f"priority {queue.priority}"]

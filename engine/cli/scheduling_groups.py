@@ -8,10 +8,11 @@ import typer
 
 from engine.application.scheduling import Scheduling
 from engine.cli.app import JsonOption, LogOption, Panel, group
-from engine.cli.arguments import JobArgument
+from engine.cli.arguments import JobArgument, moment
 from engine.cli.render import whole_table
 from engine.cli.standings import (
     NONE,
+    AtOption,
     ClusterOption,
     ItsClusterOption,
     amounts_text,
@@ -38,9 +39,15 @@ pod_groups = group("podgroup", Panel.ASK, "Pod groups of jobs that Lahar schedul
 
 
 @nodes.command("list", examples=["lahar node list", "lahar node list --json | jq 'select(.cordoned).name'"])
-def list_nodes(context: typer.Context, cluster: ClusterOption = None, log: LogOption = None, as_json: JsonOption = False) -> None:
+def list_nodes(
+    context: typer.Context,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List nodes with what is used and idle."""
-    output, found = answer(context, log, as_json, lambda asked, _: asked.nodes(cluster))
+    output, found = answer(context, log, as_json, lambda asked, _: asked.nodes(cluster), at)
     rows = (
         (
             node.name,
@@ -66,11 +73,12 @@ def show_node(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The node.")],
     cluster: ItsClusterOption = None,
+    at: AtOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a node: what it has of each resource, what is used, and the pods that are on it or are to be."""
-    output, node = answer(context, log, as_json, lambda asked, _: asked.node(name, cluster))
+    output, node = answer(context, log, as_json, lambda asked, _: asked.node(name, cluster), at)
     if shown_as_json(output, node):
         return
     taints = f"taints {', '.join(node.taints)}" if node.taints else "no taints"
@@ -95,9 +103,15 @@ def show_node(
 
 
 @tenants.command("list", examples=["lahar tenant list"])
-def list_tenants(context: typer.Context, cluster: ClusterOption = None, log: LogOption = None, as_json: JsonOption = False) -> None:
+def list_tenants(
+    context: typer.Context,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List tenants with their jobs and what these hold. What they spend: `lahar billing budgets`."""
-    output, found = answer(context, log, as_json, lambda asked, _: asked.tenants(cluster))
+    output, found = answer(context, log, as_json, lambda asked, _: asked.tenants(cluster), at)
     rows = (
         (
             tenant.name,
@@ -119,11 +133,12 @@ def show_tenant(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tenant.")],
     cluster: ItsClusterOption = None,
+    at: AtOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a tenant: its namespaces, its weight, what its jobs hold, and its quotas."""
-    output, tenant = answer(context, log, as_json, lambda asked, _: asked.tenant(name, cluster))
+    output, tenant = answer(context, log, as_json, lambda asked, _: asked.tenant(name, cluster), at)
     if shown_as_json(output, tenant):
         return
     jobs = f"{plural(tenant.jobs, 'job')}, {tenant.waiting} waiting"
@@ -144,11 +159,12 @@ def list_pod_groups(
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only of jobs of this queue.")] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only those that wait.")] = False,
     cluster: ClusterOption = None,
+    at: AtOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the pod groups of jobs that Lahar schedules and that are not over, the oldest first."""
-    output, every = answer(context, log, as_json, lambda asked, _: asked.pod_groups(cluster))
+    output, every = answer(context, log, as_json, lambda asked, _: asked.pod_groups(cluster), at)
     found = [one for one in every if queue in {None, one.queue} and (one.waits or not waiting)]
     rows = ((one.queue, *group_cells(one)) for one in found)
     headings = ("QUEUE", "JOB", "PHASE", "MINIMUM", "PODS", "REASON")
@@ -156,14 +172,16 @@ def list_pod_groups(
 
 
 @pod_groups.command("show", examples=["lahar podgroup show default/train"])
-def show_pod_group(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
+def show_pod_group(
+    context: typer.Context, job: JobArgument, at: AtOption = None, log: LogOption = None, as_json: JsonOption = False
+) -> None:
     """Show a job's pod group: its phase, its members by state, and why it waits."""
 
     def question(asked: Scheduling, source: SearchableLog) -> tuple[GroupStanding, Waiting | None]:
         group = asked.pod_group(job)
-        return group, waiting_of(source, group.job)
+        return group, waiting_of(source, group.job, None if at is None else moment(at))
 
-    output, (found, why) = answer(context, log, as_json, question)
+    output, (found, why) = answer(context, log, as_json, question, at)
     if shown_as_json(output, found):
         return
     facts = [found.phase or "Pending", f"queue {found.queue}", f"priority {found.priority}", f"needs {found.min_available}"]

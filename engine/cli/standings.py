@@ -12,6 +12,7 @@ from rich.text import Text
 from engine.application.questions import Questions
 from engine.application.scheduling import Scheduling
 from engine.cli.app import output_of, settings_of
+from engine.cli.arguments import moment
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.history.formatting import amount
@@ -23,6 +24,7 @@ from engine.scheduling.standings import GroupStanding
 __all__ = [
     "NONE",
     "UNLISTED",
+    "AtOption",
     "ClusterOption",
     "ItsClusterOption",
     "amount_text",
@@ -42,6 +44,8 @@ ItsClusterOption = Annotated[
     str | None, typer.Option("--cluster", metavar="NAME", help="Its cluster, where several have the name.")
 ]
 
+AtOption = Annotated[str | None, typer.Option("--at", metavar="TIME", help="As it stood at this time, by what was recorded then.")]
+
 NONE: Final = "-"
 UNLISTED: Final = frozenset({"pods"})
 """Resources that lists leave out; `show` has all."""
@@ -58,15 +62,20 @@ T = TypeVar("T")
 
 
 def answer(
-    context: typer.Context, log: str | None, as_json: bool, question: Callable[[Scheduling, SearchableLog], T]
+    context: typer.Context,
+    log: str | None,
+    as_json: bool,
+    question: Callable[[Scheduling, SearchableLog], T],
+    at: str | None = None,
 ) -> tuple[Output, T]:
-    """Ask the scheduling shard of the log; returns the answer, and where it is to be shown."""
+    """Ask the scheduling shard of the log, as it stood at a time; returns the answer, and where it is to be shown."""
+    then = None if at is None else moment(at)
     output, settings = output_of(context, as_json), settings_of(context, log)
     if not settings.scheduling:
         output.note(SCHEDULING_OFF)
     with opened(settings) as source, closing(Questions(settings, source)) as questions:
         with output.busy("reading the log"):
-            asked = Scheduling(questions, source, settings)
+            asked = Scheduling(questions, source, settings, at=then)
         return output, question(asked, source)
 
 

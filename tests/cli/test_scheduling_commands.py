@@ -166,3 +166,20 @@ def test_where_two_clusters_have_the_name_the_cluster_is_asked_for(lahar, folder
 def test_where_the_stage_is_off_it_says_so(lahar):
     done = lahar("queue", "list", LAHAR_SCHEDULING="false", LAHAR_LOG="memory:")
     assert "the scheduling stage is off here" in done.err
+
+
+def test_queues_nodes_and_groups_are_listed_as_they_stood(lahar):
+    """The first job has the node at ten; the second waits for it from eleven on."""
+    lahar("apply", "-", "--at", "2026-03-01T09:00:00Z", given=given(node("n1", 1)))
+    lahar("apply", "-", "--at", "2026-03-01T10:00:00Z", given=given(job("first", "default", 1)))
+    lahar("apply", "-", "--at", "2026-03-01T11:00:00Z", given=given(job("second", "default", 1)))
+
+    def waiting(*at):
+        (found,) = [one for one in lahar("queue", "list", "--json", *at).records if one["name"] == "default"]
+        return [one["name"] for one in found["waiting"]], sum(found["jobs"].values())
+
+    assert waiting() == waiting("--at", "2026-03-01 11:30") == (["nlp/second"], 2)
+    assert waiting("--at", "2026-03-01 10:30") == ([], 1)
+    assert lahar("queue", "list", "--at", "2026-03-01 08:00", "--json").records == []
+    for command in (("podgroup", "list"), ("tenant", "list"), ("node", "list")):
+        assert len(lahar(*command, "--at", "2026-03-01 10:30", "--json").records) <= 1
