@@ -430,9 +430,9 @@ class Lahar:
         """
         return Scheduling(self._questions, self.log, self._settings, hosted=True)
 
-    def scheduling_at(self, moment: datetime) -> Scheduling:
-        """Return queues, nodes, tenants and pod groups as they stood at a moment with a time zone; errors as of `scheduling`."""
-        return Scheduling(self._questions, self.log, self._settings, at=to_micros(moment), hosted=True)
+    def scheduling_at(self, moment: datetime | str) -> Scheduling:
+        """Return queues, nodes, tenants and pod groups as they stood at a moment (see `as_of`); errors as of `scheduling`."""
+        return Scheduling(self._questions, self.log, self._settings, at=moment_of(moment), hosted=True)
 
     def what_if(
         self,

@@ -350,6 +350,7 @@ CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
     "jobs": lambda log: log.jobs(),
     "bills": lambda log: log.bills,
     "scheduling": lambda log: log.scheduling.queues(),
+    "scheduling_at": lambda log: log.scheduling_at("2026-03-01").queues(),
     "preemptions": lambda log: log.preemptions.notices(),
     "open_queue": lambda log: log.open_queue("default"),
     "close_queue": lambda log: log.close_queue("default"),
