@@ -97,3 +97,20 @@ def test_a_book_that_a_producer_repeats_does_not_come_back_in_force(lahar, folde
         log.append("cluster", [repeated])
     assert versions(lahar) == ["now", "dearer"]
     assert lahar("apply", other).out == "PriceBook other: unchanged\n"
+
+
+def test_a_check_and_the_summary_name_devices_that_are_used_and_not_billed(lahar, files):
+    terminated = {"exitCode": 0, "startedAt": "2026-04-01T08:00:00Z", "finishedAt": "2026-04-01T09:00:00Z"}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
+    container = {"name": "c", "resources": {"limits": {"google.com/tpu": "4", "koordinator.sh/gpu": "50"}}}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "train-0", "uid": "u1", "creationTimestamp": "2026-04-01T08:00:00Z", "ownerReferences": [owner]},
+        "spec": {"nodeName": "n1", "containers": [container]},
+        "status": {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": {"terminated": terminated}}]},
+    }
+    Path("pod.json").write_text(json.dumps(pod))
+    lahar("ingest", "pod.json")
+    assert "google.com/tpu: is used and not billed" in lahar("prices", "check", files[0]).err
+    assert lahar("prices", "check", files[0], "--json").record["not_billed"] == ["google.com/tpu"]
+    assert "google.com/tpu, not billed" in lahar("summary").out
