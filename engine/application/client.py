@@ -367,7 +367,7 @@ class Lahar:
 
     def why(self, what: str, replica: str | None = None) -> Explanation:
         """Explain the state of a job or of one of its replicas (`worker[2]`), or an event given by its id or a prefix of it."""
-        return explain(self.log, self._questions.meant, what, replica)
+        return explain(self.log, self._questions.meant, what, replica, clock=wall_clock())
 
     def why_node(self, node: str, *, cluster: str | None = None) -> Explanation:
         """Describe a node, its pods, and how earlier attempts ended there; `cluster` if several have a node of that name."""

@@ -32,6 +32,7 @@ from engine.history.sentences import describe
 from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node
 from engine.log.port import Searchable
+from engine.log.producer_time import wall_clock
 from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
 
@@ -102,7 +103,7 @@ def why(
         if node is not None:
             answer = why_node(source, node, cluster)
         else:
-            answer = explain(source, lambda job: meant(settings, source, job), what or "", replica, known)
+            answer = explain(source, lambda job: meant(settings, source, job), what or "", replica, known, wall_clock())
     if output.as_json:
         output.record(answer.document())
         return

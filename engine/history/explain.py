@@ -20,7 +20,12 @@ _ID: Final = re.compile("[0-9a-f]+")
 
 
 def explain(
-    log: SearchableLog, meant: Callable[[str], str], what: str, replica: str | None = None, known: int | None = None
+    log: SearchableLog,
+    meant: Callable[[str], str],
+    what: str,
+    replica: str | None = None,
+    known: int | None = None,
+    clock: int | None = None,
 ) -> Explanation:
     """Explain a job or one of its replicas; or an event, if no job has that name.
 
@@ -30,6 +35,7 @@ def explain(
         what: a job reference, or an event id or a prefix of one.
         replica: `TASK[INDEX]` of the job.
         known: by what was recorded up to this moment (microseconds); `None`: now.
+        clock: the present time: timers due before it are overdue, if no `known` is given; `None`: none is.
 
     Raises:
         NotFoundError: there is no such job, event or replica.
@@ -51,7 +57,8 @@ def explain(
     if known is not None:
         history = JobHistory([event for event in history.events if event.recordedtime <= known], history.inputs)
     if slot is None:
-        answer = why_job(history, waiting_of(log, job, known), noticed_of(log, job, history.events, known))
+        notice = noticed_of(log, job, history.events, known)
+        answer = why_job(history, waiting_of(log, job, known), notice, clock if known is None else known)
     else:
         answer = why_replica(history, *slot)
     if answer is None:

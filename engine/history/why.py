@@ -16,7 +16,7 @@ from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import JobParked, JobUnparked
-from engine.events.times import format_time
+from engine.events.times import SECOND, format_time
 from engine.history.advice import advice
 from engine.history.fold import fold
 from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
@@ -32,6 +32,7 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 __all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]
 
 _INCIDENTS: Final = 6
+_SOON: Final = 10 * SECOND
 _STOPS: Final = {"Completed": "Completing", "Terminated": "Terminating", "Aborted": "Aborting"}
 """Final phases of a job, and those in which it waits for its last pod to stop."""
 _ACTIVE: Final = frozenset({"Pending", "Privileged", "Running", "WillEvicted"})
@@ -103,13 +104,16 @@ def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
     return Explanation(sentence(describe(event)), details, links)
 
 
-def why_job(history: JobHistory, waiting: Waiting | None = None, notice: Noticed | None = None) -> Explanation | None:
+def why_job(
+    history: JobHistory, waiting: Waiting | None = None, notice: Noticed | None = None, clock: int | None = None
+) -> Explanation | None:
     """Explain why a job is in its phase; `None` if the history holds no job.
 
     Args:
         history: its events.
         waiting: why it waits for the scheduler of this engine, where it does.
         notice: the open notice of preemption that it is part of, where there is one.
+        clock: the present time (microseconds): timers due before it are overdue; `None`: none is.
 
     The details depend on the phase: what the job waits for, who or what stopped it, which attempts failed first, and always what
     happened on the way; the causes end with a report of its owner or a person's command.
@@ -142,7 +146,7 @@ def why_job(history: JobHistory, waiting: Waiting | None = None, notice: Noticed
     details += _restarts(job)
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
-    details += _timers(job)
+    details += _timers(job, clock or 0)
     reasons = [(job.reason, "", None), *needs(groups[:GROUPS])]
     if waiting is not None or promise:  # its pods are Queued until the scheduler gives them nodes
         reasons = [reason for reason in reasons if reason[0] != "Queued"]
@@ -168,8 +172,8 @@ def depends(job: JobView) -> list[tuple[str, list[str], bool]]:
     return [(task.name, task.depends_on.names, task.depends_on.any) for task in job.spec.tasks if task.depends_on is not None]
 
 
-def _timers(job: JobView) -> list[str]:
-    """Return sentences on timers, equal ones together: each replica may have one."""
+def _timers(job: JobView, clock: int) -> list[str]:
+    """Return sentences on timers, equal ones together: each replica may have one. An engine that runs fires them within seconds."""
     found: dict[tuple[str, bool], list[int]] = {}
     for timer in job.timers.values():
         what = (timer.kind == "policy" and timer.action) or limit(timer.kind, timer.node)
@@ -177,7 +181,12 @@ def _timers(job: JobView) -> list[str]:
     said = []
     for (what, held), dues in found.items():
         more = f" ({len(dues)} of them, the last at {moment(max(dues))})" if len(dues) > 1 else ""
-        until = "waits until the job is unparked and has no held input" if held else f"is due at {moment(min(dues))}{more}"
+        if held:
+            until = "waits until the job is unparked and has no held input"
+        elif min(dues) + _SOON < clock:
+            until = f"was due at {moment(min(dues))}{more} and is overdue: no engine has fired it, `lahar run` does"
+        else:
+            until = f"is due at {moment(min(dues))}{more}"
         said.append(sentence(f"{what} {until}"))
     return said[:_INCIDENTS]
 

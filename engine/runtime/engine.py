@@ -132,6 +132,11 @@ class Engine:
         waiting = [] if self._threads else [processor.shard for processor in self.processors if not processor.is_open]
         return [f"shard {shard} is not open" for shard in waiting]
 
+    def next_timer(self) -> int | None:
+        """Return when the next timer of a job is due (microseconds); `None`: none is set, or all shards are closed."""
+        open_ones = [one for stage in self._stages for one in stage if one.is_open and takes_inputs(one.stage)]
+        return min((due for one in open_ones if (due := one.stage.due(one.state)) is not None), default=None)
+
     def lag(self) -> int:
         """Return the number of waiting inputs; the shards must be open."""
         return sum(processor.lag() for processor in self.processors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext, suppress
 
+from engine.history.formatting import moment
 from engine.log.errors import FencedError
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
@@ -89,6 +90,9 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
         stack.callback(engine.close)
         stack.enter_context(served(address, monitoring, reporter, engine.not_open))
         done = engine.run_until_quiet()
+        due = engine.next_timer()
+        if due is not None and due < started:
+            reporter.warn(f"timers of jobs are overdue by the clock, the first since {moment(due)}: `lahar run` fires them")
         stack.callback(callbacks.close)
         callbacks.open(log, started, monitoring.registry)
         callbacks.deliver()
