@@ -31,12 +31,12 @@ from engine.history.billing_explanation import AdjustmentExplanation, RecordExpl
 from engine.history.budgets import BudgetStanding
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
+from engine.history.explanation import Explanation
 from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
 from engine.history.preemptions import NoticeView
 from engine.history.timeline import Timeline
 from engine.history.view import JobView
-from engine.history.why import Explanation
 from engine.log.errors import LogError
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.standings import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding

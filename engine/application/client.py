@@ -33,6 +33,7 @@ from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.errors import AmbiguousError, UnopenedError
 from engine.history.event_filter import must_be_reasons
 from engine.history.explain import explain
+from engine.history.explanation import Explanation
 from engine.history.fold import fold
 from engine.history.letters import Letter, latest_letters, meant_letters
 from engine.history.listing import Filter, JobLine
@@ -40,7 +41,6 @@ from engine.history.reading import cluster_facts, cluster_of, events_of, job_eve
 from engine.history.subscribe import Followed, Subscription, Wanted
 from engine.history.timeline import Timeline, timeline
 from engine.history.view import JobView
-from engine.history.why import Explanation
 from engine.history.why_node import why_node
 from engine.kubernetes.reading.identity import job_name
 from engine.kubernetes.tally import Tally

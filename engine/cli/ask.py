@@ -89,9 +89,10 @@ def why(
 ) -> None:
     """Explain why a job, a replica, a node or an event is as it is.
 
-    For each replica that does not run: its last event, since when, what it waits for, what to do. The chain of causes goes back to
-    the first input. Of a job that Lahar schedules: where the scheduler stopped, how much is missing, why nodes refuse its pods, its
-    place in the queue and who is ahead. `lahar history JOB --json` and `lahar events --json` show the ids of events.
+    For each replica that does not run: its last event, since when, what it waits for, what to do. The chain of causes goes back
+    to the first input; an observation later than the fact that it shows has a sentence of its own ("Recorded when"). Of a job
+    that Lahar schedules: where the scheduler stopped, how much is missing, why nodes refuse its pods, its place in the queue
+    and who is ahead. `lahar history JOB --json` and `lahar events --json` show the ids of events.
     """
     if (what is None) == (node is None):
         raise ValueError("give a job, an event or --node NAME, and only one of them")

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.history.errors import NotFoundError
+from engine.history.explanation import Explanation
 from engine.history.noticed import noticed_of
 from engine.history.reading import JobHistory, find_event, history_of
 from engine.history.waiting import waiting_of
-from engine.history.why import Explanation, why_event, why_job
+from engine.history.why import why_event, why_job
 from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import SearchableLog
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Final, cast
+from itertools import chain, groupby
+from typing import Final, cast
 
 from engine.events import Data, Event
 from engine.events.actions import ActionDeferred, ActionTaken, EventRaised, TimerSet
@@ -16,20 +15,21 @@ from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import JobParked, JobUnparked
-from engine.events.times import SECOND, format_time
+from engine.events.times import SECOND
 from engine.history.advice import advice
+from engine.history.explanation import Explanation, Step, chains
 from engine.history.fold import fold
 from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
 from engine.history.noticed import Noticed
 from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from engine.history.reading import JobHistory
-from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
+from engine.history.replicas import GROUPS, groups_of, needs, refusals, waiting_tasks
 from engine.history.sentences import describe
 from engine.history.view import AttemptView, JobView, attempt_name
 from engine.history.waiting import Waiting, promise_of
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]
+__all__ = ["depends", "of_object", "steps", "why_event", "why_job"]
 
 _INCIDENTS: Final = 6
 _SOON: Final = 10 * SECOND
@@ -41,67 +41,18 @@ _OVER: Final = FINISHED_JOB_PHASES | {"Aborted"}
 _STOPPED: Final = frozenset({"KilledByAction", "StoppedByUser"})
 
 
-@dataclass(slots=True)
-class Step:
-    """One link of the chain of causes."""
-
-    text: str
-    event: str
-    """Id of the event or input."""
-    type: str
-    time: int
-
-
-@dataclass(slots=True)
-class Explanation:
-    """An answer to `why`."""
-
-    headline: str
-    details: list[str] = field(default_factory=list)
-    """Whole sentences, most important first."""
-    causes: list[Step] = field(default_factory=list)
-    """From the explained event back to the input; empty if a job just waits."""
-    replicas: list[Group] = field(default_factory=list)
-    """The replicas described that do not run, or not well; the details begin with what they wait for."""
-    advice: list[str] = field(default_factory=list)
-    """Advice for the reasons described, where there is some."""
-    waiting: Waiting | None = None
-    """Why the job waits for the scheduler of this engine."""
-    notice: Noticed | None = None
-    """The open notice of preemption that the job is part of."""
-
-    def sentences(self) -> list[str]:
-        """Return the whole answer as sentences, in reading order."""
-        said = [self.headline, *self.details, *(f"To do: {action}." for action in self.advice)]
-        if len(self.causes) > 1:
-            said.append(sentence(f"{self.causes[0].text}, because {'; because '.join(step.text for step in self.causes[1:])}"))
-        return said
-
-    def document(self) -> dict[str, Any]:
-        """Return the answer as JSON."""
-        return {
-            "headline": self.headline,
-            "details": self.details,
-            "waiting": None if self.waiting is None else self.waiting.document(),
-            "notice": None if self.notice is None else self.notice.document(),
-            "replicas": [group.document() for group in self.replicas],
-            "advice": self.advice,
-            "causes": [
-                {"text": step.text, "id": step.event, "type": step.type, "time": format_time(step.time)} for step in self.causes
-            ],
-        }
-
-
 def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
     """Explain one event of a job: its chain of causes back to the input, and its direct effects."""
     links = steps(history, event)
-    followed = [describe(effect) for effect in history.effects(event)]
+    effects = history.effects(event)
     details = []
-    if followed:
-        shown = followed[:_INCIDENTS]
-        more = f"; and {len(followed) - len(shown)} more" if len(followed) > len(shown) else ""
-        details.append(sentence(f"From this followed: {'; '.join(shown)}{more}"))
-    return Explanation(sentence(describe(event)), details, links)
+    for what, found in (
+        ("From this followed", [effect for effect in effects if effect.time >= event.time]),
+        ("With it was recorded", [effect for effect in effects if effect.time < event.time]),
+    ):
+        more = f"; and {len(found) - _INCIDENTS} more" if len(found) > _INCIDENTS else ""
+        details += [sentence(f"{what}: {'; '.join(map(describe, found[:_INCIDENTS]))}{more}")] if found else []
+    return Explanation(sentence(describe(event)), details, *links)
 
 
 def why_job(
@@ -122,8 +73,8 @@ def why_job(
     if job is None:
         return _unopened(history)
     changed = _decisive(history.events)
-    links = steps(history, changed) if changed is not None else []
-    taken = [event for event in _actions(history) if all(step.event != event.id for step in links)]
+    causes, recorded = steps(history, changed) if changed is not None else ([], [])
+    taken = [event for event in _actions(history) if all(step.event != event.id for step in causes + recorded)]
     groups = groups_of(job, refusals(history.events), live_only=job.phase not in _ACTIVE) if job.phase not in _OVER else []
     details: list[str] = []
     if job.parked:
@@ -152,7 +103,7 @@ def why_job(
         reasons = [reason for reason in reasons if reason[0] != "Queued"]
     told = [notice.advice()] if notice is not None else [waiting.advice()] if waiting is not None else []
     told += advice(reasons, job.namespace)
-    return Explanation(_headline(job), details, links, groups[:GROUPS], told, waiting, notice)
+    return Explanation(_headline(job), details, causes, recorded, groups[:GROUPS], told, waiting, notice)
 
 
 def of_object(job: JobView) -> list[str]:
@@ -196,18 +147,23 @@ def _unopened(history: JobHistory) -> Explanation | None:
     said = [event for event in history.events if isinstance(event.data, JobParked | JobUnparked)]
     if not said or not isinstance(said[-1].data, JobParked):
         return None
-    return Explanation("It is no job yet.", [_parked(said[-1].data.error)], steps(history, said[-1]))
+    return Explanation("It is no job yet.", [_parked(said[-1].data.error)], *steps(history, said[-1]))
 
 
 def _parked(error: str) -> str:
     return sentence(f"It is parked, its inputs wait for `lahar job unpark`: {error}")
 
 
-def steps(history: JobHistory, event: Event[Data]) -> list[Step]:
-    """Return an event and its chain of causes, back to the input, in words."""
+def steps(history: JobHistory, event: Event[Data]) -> tuple[list[Step], list[Step]]:
+    """Return an event and its chain of causes, back to the input, in words.
+
+    An observation, or a timer that ends a wait, may record what happened before it; it is no cause of that. The second list begins
+    with the first such link.
+    """
     links = history.causes(event)
     by_command = any(isinstance(link.data, CommandIssued) for link in links)
-    return [Step(_described(link, by_command=by_command), link.id, link.type, link.time) for link in links]
+    causes, *recorded = chains([Step(_described(link, by_command=by_command), link.id, link.type, link.time) for link in links])
+    return causes, list(chain.from_iterable(recorded))
 
 
 def _described(link: Event[Data], *, by_command: bool) -> str:
@@ -347,15 +303,15 @@ def _incidents(history: JobHistory, taken: Sequence[Event[Data]]) -> list[str]:
     """Describe actions with what caused them, and the attempts that replaced others."""
     said = []
     for event in taken[:_INCIDENTS]:
-        chain = [link for link in reversed(history.causes(event)[1:]) if isinstance(link.data, AttemptEnded | EventRaised)]
+        before = [link for link in reversed(history.causes(event)[1:]) if isinstance(link.data, AttemptEnded | EventRaised)]
         told = [
             describe(link)
-            for link in chain
-            if not (isinstance(link.data, EventRaised) and link.data.rule is None and link is not chain[0])
+            for link in before
+            if not (isinstance(link.data, EventRaised) and link.data.rule is None and link is not before[0])
         ]
         told.append(describe(event))
         if not isinstance(event.data, TimerSet):
-            ends = (link.data for link in chain if isinstance(link.data, AttemptEnded))
+            ends = (link.data for link in before if isinstance(link.data, AttemptEnded))
             told += [describe(next_one) for end in ends for next_one in _successors(history, end)]
         said.append(sentence("; ".join(told)))
     if len(taken) > _INCIDENTS:

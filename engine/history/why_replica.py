@@ -8,12 +8,13 @@ from typing import Final
 from engine.events.attempts import AttemptEnded, AttemptEvent
 from engine.history.advice import advice
 from engine.history.errors import HistoryError
+from engine.history.explanation import Explanation
 from engine.history.fold import fold
 from engine.history.formatting import plural, sentence
 from engine.history.reading import JobHistory
 from engine.history.replicas import MISSING, Group, grouped, needs, refusals, waiting_tasks
 from engine.history.sentences import describe
-from engine.history.why import Explanation, depends, of_object, steps
+from engine.history.why import depends, of_object, steps
 
 __all__ = ["read_replica", "why_replica"]
 
@@ -63,5 +64,5 @@ def why_replica(history: JobHistory, task: str, index: int) -> Explanation | Non
     details += [sentence(f"earlier, {describe(event)}") for event in reversed(ends[-_EARLIER:])]
     if len(ends) > _EARLIER:
         details.append(f"{plural(len(ends) - _EARLIER, 'more attempt')} ended before that.")
-    causes = steps(history, own[-1]) if own else []
-    return Explanation(f"{name}: {groups[0].sentence()}", details, causes, groups, advice(needs(groups), job.namespace))
+    causes, recorded = steps(history, own[-1]) if own else ([], [])
+    return Explanation(f"{name}: {groups[0].sentence()}", details, causes, recorded, groups, advice(needs(groups), job.namespace))

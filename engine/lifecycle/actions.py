@@ -58,6 +58,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         yield turn.event(
             job,
             ActionDeferred(order.action, order.by, order.reason, policy=order.policy, event=order.event, commanded=order.commanded),
+            turn.time,
         )
         return
     scope = scope_of(job, effect_of(phase, order.action), order)
@@ -79,6 +80,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
             reason=order.reason,
             deferred=order.deferred,
         ),
+        turn.time,
     )
     yield taken
     turn.cause = taken.id
@@ -149,7 +151,7 @@ def change_phase(
         max(job.since, turn.time),
     )
     yield changed
-    turn.cause = changed.id
+    turn.cause, turn.time = changed.id, changed.time
     if job.phase in FINISHED_JOB_PHASES:
         why = f"the job is {job.phase}"
         yield from _cancel_all(turn, job, DelaysCancelled(_DELAYED, why=why))
@@ -187,7 +189,7 @@ def _sync(turn: Turn, job: Job) -> Events:
         return
     waits = job.deferred
     if waits is not None and job.phase != "Restarting":
-        turn.cause = waits.id
+        turn.cause, turn.time = waits.id, turn.now
         order = Order(
             waits.action,
             policy=waits.policy,

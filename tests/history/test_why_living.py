@@ -10,9 +10,10 @@ from engine.events.actions import ActionDeferred, EffectRequested, EffectSettled
 from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.jobs import JobRevised
 from engine.events.times import SECOND
+from engine.history.explanation import Explanation
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS
-from engine.history.why import Explanation, why_job
+from engine.history.why import why_job
 from engine.history.why_replica import read_replica, why_replica
 from statemachines.spec import DependsOn, JobSpec, TaskSpec
 

@@ -1,0 +1,84 @@
+"""An answer to `why`: sentences, a chain of causes, groups of replicas, advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.events.times import format_time
+from engine.history.formatting import sentence
+from engine.history.noticed import Noticed
+from engine.history.replicas import Group
+from engine.history.waiting import Waiting
+
+__all__ = ["Explanation", "Step", "chains"]
+
+
+@dataclass(slots=True)
+class Step:
+    """One link of the chain of causes."""
+
+    text: str
+    event: str
+    """Id of the event or input."""
+    type: str
+    time: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the link as JSON."""
+        return {"text": self.text, "id": self.event, "type": self.type, "time": format_time(self.time)}
+
+
+@dataclass(slots=True)
+class Explanation:
+    """An answer to `why`."""
+
+    headline: str
+    details: list[str] = field(default_factory=list)
+    """Whole sentences, most important first."""
+    causes: list[Step] = field(default_factory=list)
+    """From the explained event back to the input, or to a fact that was only recorded later; empty if a job just waits."""
+    recorded: list[Step] = field(default_factory=list)
+    """The rest of the chain: what was later than the fact that it showed, such as the observation of a pod; see `steps`."""
+    replicas: list[Group] = field(default_factory=list)
+    """The replicas described that do not run, or not well; the details begin with what they wait for."""
+    advice: list[str] = field(default_factory=list)
+    """Advice for the reasons described, where there is some."""
+    waiting: Waiting | None = None
+    """Why the job waits for the scheduler of this engine."""
+    notice: Noticed | None = None
+    """The open notice of preemption that the job is part of."""
+
+    def sentences(self) -> list[str]:
+        """Return the whole answer as sentences, in reading order."""
+        said = [self.headline, *self.details, *(f"To do: {action}." for action in self.advice)]
+        found = chains([*self.causes, *self.recorded]) if len(self.causes) > 1 or self.recorded else []
+        for place, links in enumerate(found):
+            because = "".join(f"{';' if number else ','} because {step.text}" for number, step in enumerate(links[1:]))
+            said.append(sentence(f"{'recorded when ' if place else ''}{links[0].text}{because}"))
+        return said
+
+    def document(self) -> dict[str, Any]:
+        """Return the answer as JSON."""
+        return {
+            "headline": self.headline,
+            "details": self.details,
+            "waiting": None if self.waiting is None else self.waiting.document(),
+            "notice": None if self.notice is None else self.notice.document(),
+            "replicas": [group.document() for group in self.replicas],
+            "advice": self.advice,
+            "causes": [step.document() for step in self.causes],
+            "recorded": [step.document() for step in self.recorded],
+        }
+
+
+def chains(links: Sequence[Step]) -> list[list[Step]]:
+    """Divide a chain of causes before each link that is later than its effect."""
+    found: list[list[Step]] = []
+    for link in links:
+        if found and link.time <= found[-1][-1].time:
+            found[-1].append(link)
+        else:
+            found.append([link])
+    return found
