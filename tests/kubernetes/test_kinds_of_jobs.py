@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from engine.kubernetes.observation.jobs import READERS, observe_job
-from engine.kubernetes.observation.kinds import batch_job, framework, job_set, ray_job, train_job, training_jobs, volcano_job
+from engine.kubernetes.observation.kinds import (
+    batch_job,
+    framework,
+    job_set,
+    ray_job,
+    spark_application,
+    train_job,
+    training_jobs,
+    volcano_job,
+)
 from engine.kubernetes.observation.kinds.job_facts import Values
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -17,6 +26,7 @@ API: dict[str, str] = {
     "JobSet": "jobset.x-k8s.io/v1alpha2",
     "TrainJob": "trainer.kubeflow.org/v1alpha1",
     "RayJob": "ray.io/v1",
+    "SparkApplication": "sparkoperator.k8s.io/v1beta2",
     "Framework": "frameworkcontroller.microsoft.com/v1",
 }
 TABLES: dict[str, tuple[Values, str]] = {
@@ -34,6 +44,13 @@ TABLES: dict[str, tuple[Values, str]] = {
         (
             " Initializing Running Complete Failed ValidationFailed Suspending Suspended Retrying Waiting Scheduling Scheduled"
             " FailedToGetOrCreateRayCluster WaitForDashboard WaitForK8sJob FailedJobDeploy FailedToGetJobStatus"
+        ),
+    ),
+    "SparkApplication": (
+        spark_application.STATES,
+        (
+            " SUBMITTED RUNNING COMPLETED FAILED SUBMISSION_FAILED PENDING_RERUN INVALIDATING SUCCEEDING FAILING SUSPENDING"
+            " SUSPENDED RESUMING UNKNOWN"
         ),
     ),
     "RayJob, jobStatus": (ray_job.SUBMISSION, "PENDING RUNNING STOPPED SUCCEEDED FAILED SCHEDULED"),
@@ -133,6 +150,12 @@ STATUSES: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("RayJob", {"jobDeploymentStatus": "FailedToGetJobStatus"}, "Running", "FailedToGetJobStatus"),
     ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "SUCCEEDED", "endTime": AT}, "Completed", None),
     ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "FAILED", "startTime": AT, "endTime": AT}, "Running", None),
+    *(
+        ("SparkApplication", {"applicationState": {"state": state}}, row.phase, row.reason)
+        for state, row in spark_application.STATES.items()
+        if row is not None
+    ),
+    ("SparkApplication", {"applicationState": {"state": "UNKNOWN"}}, None, "UNKNOWN"),
     ("Framework", {}, "Pending", None),
     ("Framework", {"state": "AttemptPreparing"}, "Pending", None),
     *(("Framework", {"state": f"AttemptDeletion{one}"}, "Running", None) for one in ("Pending", "Requested")),
@@ -146,6 +169,11 @@ STATUSES: list[tuple[str, dict[str, Any], str, str | None]] = [
 def test_the_phase_and_reason_of_a_status(kind, status, phase, reason):
     found = seen(kind, status)
     assert (found.phase, found.reason) == (phase, reason)
+
+
+def test_the_end_and_the_retries_of_a_spark_application():
+    found = seen("SparkApplication", {"applicationState": {"state": "FAILED"}, "terminationTime": AT, "executionAttempts": 3})
+    assert (found.phase, found.retry_count, found.ended) == ("Failed", 2, seen("Job", true("Failed")).ended)
 
 
 def test_a_rayjob_with_a_schedule_runs_again_after_it_was_complete():

@@ -12,6 +12,7 @@ from engine.kubernetes.observation.kinds.framework import read_framework
 from engine.kubernetes.observation.kinds.job_facts import JobFacts
 from engine.kubernetes.observation.kinds.job_set import read_job_set
 from engine.kubernetes.observation.kinds.ray_job import read_ray_job
+from engine.kubernetes.observation.kinds.spark_application import read_spark_application
 from engine.kubernetes.observation.kinds.train_job import read_train_job
 from engine.kubernetes.observation.kinds.training_jobs import REPLICA_SPECS, read_training_job
 from engine.kubernetes.observation.kinds.volcano_job import read_volcano_job
@@ -25,6 +26,7 @@ READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], No
     "VCJob": read_volcano_job,
     "JobSet": read_job_set,
     "RayJob": read_ray_job,
+    "SparkApplication": read_spark_application,
     "TrainJob": read_train_job,
     "Framework": read_framework,
     **dict.fromkeys(REPLICA_SPECS, read_training_job),
