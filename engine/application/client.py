@@ -440,6 +440,8 @@ class Lahar:
         scheduler: str | Path | None = None,
         queues: str | Path | None = None,
         nodes: str | Path | None = None,
+        add_nodes: int = 0,
+        like: str = "",
         begin: datetime | str | None = None,
         end: datetime | str | None = None,
         jobs: Sequence[str] = (),
@@ -451,6 +453,8 @@ class Lahar:
             scheduler: file with other actions and plugins.
             queues: file with Queue, Tenant and PriorityClass objects, which replace those of their names.
             nodes: file with nodes, which replace all.
+            add_nodes: so many nodes more.
+            like: the node that they are like.
             begin: only from then on, as in `as_of`; default when the first job was submitted.
             end: only until then; default until the jobs are over.
             jobs: jobs with figures of their own.
@@ -465,7 +469,7 @@ class Lahar:
         first, last = (None if moment is None else moment_of(moment) for moment in (begin, end))
         files = (None if file is None else Path(file) for file in (scheduler, queues, nodes))
         named = {job: self._questions.meant(job) for job in jobs}
-        return what_if(self.log, self._settings, Window(first, last, cluster, named), OtherRules(*files))
+        return what_if(self.log, self._settings, Window(first, last, cluster, named), OtherRules(*files, add_nodes, like))
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

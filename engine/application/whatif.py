@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import count as count_from
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from engine.application.simulation import nodes_of, objects_of, play
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
 from engine.events.times import Micros
 from engine.history.billing import costs
+from engine.history.formatting import listed
 from engine.history.reading import cluster_facts
 from engine.kubernetes.manifests.queue_rules import ROOT
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
@@ -60,6 +63,10 @@ class OtherRules:
     """File with Queue, Tenant and PriorityClass objects, which replace those of the same names."""
     nodes: Path | None = None
     """File with nodes, which replace all others."""
+    more: int = 0
+    """So many nodes more, all the time."""
+    like: str = ""
+    """Node that they are like, as it was last observed."""
 
 
 def what_if(
@@ -93,7 +100,7 @@ def what_if(
         LogError: the log cannot be read.
     """
     if rules == OtherRules():
-        raise SimulationError("nothing is to be different: give --scheduler, --queues or --nodes")
+        raise SimulationError("nothing is to be different: give --scheduler, --queues, --nodes or --add-nodes")
     nodes = nodes_of(rules.nodes) if rules.nodes is not None else None
     objects = objects_of(rules.queues) if rules.queues is not None else []
     given = [None if path is None else _usable(load_configuration(path), str(path)) for path in (recorded, rules.scheduler)]
@@ -109,19 +116,20 @@ def what_if(
             raise SimulationError(f"job {name} is not simulated: {recording.left_out.get(job, 'it has no part in the window')}")
     queues = {job.id: recording.ledger.jobs[job.id].queue for job in recording.jobs}
     facts = _complete(recording, nodes)
-    changed = _with_objects(_with_nodes(facts, nodes, recording.begin), objects, recording.begin, {*queues.values()}, rules.queues)
+    changed = _with_more(_with_nodes(facts, nodes, recording.begin), rules.more, rules.like, recording.begin)
+    changed = _with_objects(changed, objects, recording.begin, {*queues.values()}, rules.queues)
     on_start(len(ids))
-    recorded = _happened(recording, recording.ledger, recording.facts, log)
+    happened = _happened(recording, recording.ledger, recording.facts, log)
     as_it_was = _simulated(replace(recording, facts=facts), settings, was, on_progress)
     over = len(ids)
     changed_to = _simulated(replace(recording, facts=changed), settings, other, lambda count: on_progress(over + count))
-    histories = [recorded[0], as_it_was[0], changed_to[0]]
+    histories = [happened[0], as_it_was[0], changed_to[0]]
     total, by_queue, by_job = compared_by(histories, queues, window.jobs)
     return Comparison(
         recording.cluster,
         recording.begin,
         recording.until,
-        recorded[1],
+        happened[1],
         total,
         by_queue,
         by_job,
@@ -210,6 +218,23 @@ def _with_nodes(facts: Facts, nodes: Sequence[NodeObserved] | None, begin: Micro
         return facts
     kept = [(time, fact) for time, fact in facts if not isinstance(fact, NodeObserved | NodeDeleted)]
     return sorted([*kept, *((begin, node) for node in nodes)], key=itemgetter(0))
+
+
+def _with_more(facts: Facts, count: int, like: str, begin: Micros) -> Facts:
+    """Return facts with so many nodes more, which are like one of them and there all the time.
+
+    Raises:
+        SimulationError: there is no such node.
+    """
+    known = {fact.name: fact for _, fact in facts if isinstance(fact, NodeObserved)}
+    if count and like not in known:
+        raise SimulationError(f"there is no node {like!r}; there are {listed(sorted(known))}")
+    names = (name for number in count_from(1) if (name := f"{like}-more-{number}") not in known)
+    more = [
+        replace(known[like], name=name, uid=None, labels={**known[like].labels, "kubernetes.io/hostname": name})
+        for name in islice(names, count)
+    ]
+    return sorted([*facts, *((begin, node) for node in more)], key=itemgetter(0))
 
 
 def _with_objects(facts: Facts, objects: Sequence[ObjectApplied], begin: Micros, used: set[str], path: Path | None) -> Facts:

@@ -23,6 +23,8 @@ from engine.simulation.measures import FIGURES
 
 __all__ = ["whatif"]
 
+MOST_NODES: Final = 100_000
+"""Largest `--add-nodes`."""
 _OF_JOBS: Final = {"wait_seconds": "wait", "turnaround_seconds": "time to the end"}
 _COUNTS: Final = frozenset({"jobs", "began", "finished", "preemptions"})
 
@@ -34,6 +36,7 @@ _COUNTS: Final = frozenset({"jobs", "began", "finished", "preemptions"})
         "lahar whatif --scheduler binpack.yaml",
         "lahar whatif --from 2026-03-01 --to 2026-03-08 --queues queues.yaml --job research/train",
         "lahar whatif --nodes nodes.csv --json",
+        "lahar whatif --add-nodes 2 --like gpu-01",
     ],
 )
 def whatif(
@@ -55,6 +58,10 @@ def whatif(
             "--nodes", metavar="FILE", help="Node objects, or a table sn,cpu_milli,memory_mib,gpu,model, in place of all."
         ),
     ] = None,
+    more: Annotated[
+        int, typer.Option("--add-nodes", metavar="N", min=0, max=MOST_NODES, help="So many nodes more; see --like.")
+    ] = 0,
+    like: Annotated[str, typer.Option("--like", metavar="NODE", help="The node that they are like.")] = "",
     jobs: Annotated[
         list[str] | None, typer.Option("--job", metavar="JOB", help="A job with figures of its own; may be repeated.")
     ] = None,
@@ -74,6 +81,8 @@ def whatif(
     decided is decided anew. The history is also simulated with its own rules: what that differs from the record is the model's
     error. The log is only read.
     """
+    if bool(more) != bool(like):
+        raise typer.BadParameter("--add-nodes N and --like NODE go together")
     output, settings = output_of(context, as_json), settings_of(context, log)
     first, last = (None if text is None else moment(text) for text in (begin, until))
     with opened(settings) as source, output.progress("jobs") as progress:
@@ -83,7 +92,7 @@ def whatif(
             source,
             settings,
             window,
-            OtherRules(scheduler, queues, nodes),
+            OtherRules(scheduler, queues, nodes, more, like),
             recorded=recorded,
             on_start=lambda count: progress.update(task, total=2 * count),
             on_progress=lambda over: progress.update(task, completed=over),

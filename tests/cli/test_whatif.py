@@ -148,6 +148,12 @@ def test_a_history_that_records_no_scheduler_gets_a_warning_with_the_error(of_ot
     assert f"Jobs wait {waits['as_it_was']:,.0f} s in the mean with it, {waits['recorded']:,.0f} s as recorded" in done.err
 
 
+def test_more_nodes_like_one_are_as_a_file_that_has_them(simulated: Lahar) -> None:
+    by_file = simulated("whatif", "--nodes", "more.csv", "--json").record
+    assert simulated("whatif", "--add-nodes", "1", "--like", "n1", "--json").record["total"] == by_file["total"]
+    assert "go together" in simulated("whatif", "--add-nodes", "1", code=2).err
+
+
 def test_costs_are_those_of_the_bill(simulated: Lahar) -> None:
     cost = simulated("whatif", "--scheduler", "idle.yaml", "--json").record["total"]["cost"]
     lines = simulated("billing", "export", "--format", "jsonl").records
@@ -194,7 +200,8 @@ def test_a_window_begins_with_what_was_there(simulated: Lahar) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "nothing is to be different: give --scheduler, --queues or --nodes"),
+        ((), "nothing is to be different: give --scheduler, --queues, --nodes or --add-nodes"),
+        (("--add-nodes", "2", "--like", "n9"), "there is no node 'n9'; there are n1"),
         (("--nodes", "none.csv"), "none.csv"),
         (("--nodes", "bad.yaml"), "1 of 1 objects could not be read; the first: bad.yaml: line 1: not YAML"),
         (("--queues", "bad.yaml"), "(line 3 of the document); correct the file"),
