@@ -35,6 +35,8 @@ class AttemptEvent(Data):
     """resourceVersion of the observation that caused it."""
     message: str = field(default="", kw_only=True)
     """An excerpt of the messages of scheduler, kubelet and containers about its state."""
+    arrived: Micros | None = field(default=None, kw_only=True)
+    """When its cause was recorded, if that is before `recordedtime`: the shard had taken later inputs."""
 
 
 @event("lahar.attempt.started.v1", topic="job-events")

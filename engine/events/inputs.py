@@ -173,6 +173,8 @@ class JobDeleted(Data):
     """`None`: not stated."""
     principal: Name = ""
     """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
+    deleted: StatedMicros | None = None
+    """When the deletion was requested: the object's deletionTimestamp; `None`: it has none."""
 
 
 @event("lahar.job.observed.v1", topic="jobs")
@@ -210,6 +212,8 @@ class JobObserved(Data):
     """Times its controller killed the whole job (Volcano `status.version`)."""
     owner_decides: bool = False
     """Its controller states the phase. Otherwise Pending and Running follow from counts of pods, and observed pods are better."""
+    written: StatedMicros | None = None
+    """Latest time in its `managedFields`: when it was last written; `None`: it shows none."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

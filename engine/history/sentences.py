@@ -306,7 +306,10 @@ def _pod(data: PodObserved, at: str) -> str:
 
 
 def _pod_deleted(data: PodDeleted, at: str) -> str:
-    return f"pod {data.last.name} was {'missing from a full list' if data.inferred else 'deleted'} {at}"
+    if data.inferred:
+        return f"pod {data.last.name} was missing from a full list"
+    # Without a deletionTimestamp, the end of its attempt is all that is known of when.
+    return f"pod {data.last.name} was deleted{'' if data.last.deadline is None else f' {at}'}"
 
 
 def _job_seen(data: JobObserved, at: str) -> str:

@@ -184,7 +184,8 @@ def _job(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: b
         return _message(data, uid, told, uid, stated, cluster, recordedtime, deleted=deleted)
 
     if deleted:
-        return Taken("jobs", (message(delete_job(content), version, None),))
+        gone = delete_job(content)
+        return Taken("jobs", (message(gone, version, gone.deleted),))
     if not _is_ours(spec):
         data = observe_job(content)
         return Taken("jobs", (message(data, version, data.ended),))

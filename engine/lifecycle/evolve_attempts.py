@@ -62,7 +62,7 @@ def _attempt_started(state: ShardState, job: Job, data: AttemptStarted, event: E
         uid=data.uid,
         pod=data.pod,
         version=data.version,
-        seen=event.recordedtime,
+        seen=_arrived(data, event),
         created=event.time,
         since=event.time,
         reason=data.reason,
@@ -101,7 +101,12 @@ def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any])
         return  # no newer observation of the pod: a fact about its node, or another event of the same observation
     else:
         attempt.version = data.version
-    attempt.seen = event.recordedtime
+    attempt.seen = _arrived(data, event)
+
+
+def _arrived(data: AttemptEvent, event: Event[Any]) -> int:
+    """Return when the observation behind an event was recorded (microseconds)."""
+    return event.recordedtime if data.arrived is None else data.arrived
 
 
 def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event[Any]) -> None:

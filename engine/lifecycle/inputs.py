@@ -124,13 +124,14 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         kept: which of its inputs.
         in_vain: the wait for the job has expired.
     """
-    inputs, depth, size = job.held if kept == "parked" else job.waiting, turn.depth, 0
+    inputs, depth, arrived, size = job.held if kept == "parked" else job.waiting, turn.depth, turn.arrived, 0
     for held in list(islice(inputs.values() if kept == "parked" else held_inputs.own_first(job), RELEASED)):
         if turn.work > WORK or size > RELEASED_BYTES:
             break
         size += held_size(held)
         event = restore(held)
         turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
+        turn.arrived = min(event.recordedtime, turn.now)
         whose = ownership.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
@@ -139,7 +140,7 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
             turn.work += part.work
         released = InputReleased(event.id, kept, settled(outcome, part.index > at), None if whose is job else whose.id)
         yield turn.event(job, released, cause=turn.origin)
-    turn.depth = depth
+    turn.depth, turn.arrived = depth, arrived
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
 
@@ -244,8 +245,8 @@ def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
     if job.managed:
         yield from managed_jobs.deleted(turn, job, event.data.version)
     else:
-        yield from observed_jobs.object_deleted(turn, job, event.data.version)
-        yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, turn.now))
+        yield from observed_jobs.object_deleted(turn, job, event.data)
+        yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, job.since))
     return "applied"
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.events import Event
 from engine.events.excerpts import excerpt, gist
-from engine.events.inputs import JobObserved, PodObserved
+from engine.events.inputs import JobDeleted, JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.pod_shape import PREEMPTABLE
 from engine.lifecycle.job import Job
@@ -98,7 +98,7 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
             turn,
             job,
             phase,
-            _entered(turn, seen, phase),
+            _entered(turn, job, seen, phase),
             reason=seen.reason,
             message=excerpt(seen.message),
             object_version=seen.version,
@@ -110,10 +110,15 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
         yield turn.event(job, JobRevised(reason=seen.reason or "", message=excerpt(seen.message), version=seen.version))
 
 
-def _entered(turn: Turn, seen: JobObserved, phase: JobPhase) -> int:
-    """Return when the job entered a phase: the object's time, else that of the observation."""
-    stated = seen.ended if phase in FINISHED_JOB_PHASES else seen.since if phase == seen.phase else None
-    return turn.now if stated is None else stated
+def _entered(turn: Turn, job: Job, seen: JobObserved, phase: JobPhase) -> int:
+    """Return when the job entered a phase: the time in the object, that of its last write, else when the observation arrived.
+
+    A phase that its attempts show began with their last change.
+    """
+    if phase != seen.phase:
+        return max([task.latest for task in job.tasks.values()])
+    stated = seen.ended if phase in FINISHED_JOB_PHASES else seen.since
+    return next(time for time in (stated, seen.written, turn.arrived) if time is not None)
 
 
 def _spec(job: Job, seen: JobObserved) -> JobSpec:
@@ -163,15 +168,16 @@ def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
         yield _change(turn, job, shown.phase, time, reason=None, inferred=shown.inferred)
 
 
-def object_deleted(turn: Turn, job: Job, version: str | None) -> Events:
+def object_deleted(turn: Turn, job: Job, gone: JobDeleted) -> Events:
     """Record that the job object is gone, which terminates a job that has not ended."""
-    deleted: Event[JobObjectDeleted] = turn.event(job, JobObjectDeleted(version))
+    time = turn.arrived if gone.deleted is None else gone.deleted
+    deleted: Event[JobObjectDeleted] = turn.event(job, JobObjectDeleted(gone.version), time)
     yield deleted
     if job.live:
         yield from wait_for_lost(turn, job)
     if job.phase not in FINISHED_JOB_PHASES or job.inferred:
         turn.cause = deleted.id
-        yield _change(turn, job, "Terminated", turn.now, reason="Deleted")
+        yield _change(turn, job, "Terminated", time, reason="Deleted")
 
 
 def _change(

@@ -333,7 +333,7 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
             version=pod.version,
             message=excerpt(pod.message),
         ),
-        pod.ended if pod.ended is not None else turn.now,
+        pod.ended,
     )
 
 
@@ -343,7 +343,7 @@ def _is_replaced(job: Job, phase: str) -> bool:
 
 
 def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
-    """Record that the object of a managed job's closed attempt is being deleted, or is gone.
+    """Record that the object of a closed attempt is being deleted, or is gone.
 
     Volcano: a failed pod that somebody deletes is replaced; one that succeeded is not.
     """
@@ -356,7 +356,7 @@ def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gon
             attempt.index,
             attempt.number,
             object="gone" if gone else "deleting",
-            replaceable=_is_replaced(job, attempt.phase),
+            replaceable=job.managed and _is_replaced(job, attempt.phase),
             version=pod.version,
         ),
     )

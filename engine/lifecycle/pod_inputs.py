@@ -25,7 +25,7 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     attempt = pod_identity.locate(job, pod)
     if attempt is not None and not is_newer(pod.version, attempt.version):
         # a deletion that carries the resourceVersion of the last change is newer than that change
-        awaited = attempt.live or (job.managed and attempt.object != "gone")
+        awaited = attempt.live or attempt.object != "gone"
         deletes = deleted and awaited and pod.version == attempt.version
         if not deletes:
             return "duplicate"
@@ -74,11 +74,10 @@ def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, 
     at = turn.index
     yield from observed_pods.tell_late(turn, job, attempt, pod)
     told = turn.index
-    if job.managed:
-        yield from observed_pods.tell_object(turn, job, attempt, pod, gone=deleted)
-        if turn.index > at:
-            yield from managed_jobs.object_changed(turn, job, attempt)
-            yield from lost_pods.stop_waiting(turn, job, attempt)
+    yield from observed_pods.tell_object(turn, job, attempt, pod, gone=deleted)
+    if job.managed and turn.index > at:
+        yield from managed_jobs.object_changed(turn, job, attempt)
+        yield from lost_pods.stop_waiting(turn, job, attempt)
     return "late" if told > at else "unchanged" if turn.index == at else "applied"
 
 

@@ -7,9 +7,11 @@ time is the processor's `now`. Two shards that take the same inputs in the same 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.attempts import AttemptEvent
 from engine.events.ids import output_id
 from engine.events.jobs import JobOpened
 from engine.events.transitions import transition_of
@@ -32,9 +34,11 @@ Decision = Generator[Event[Data], None, Outcome]
 class Turn:
     """What the decisions of one turn share."""
 
-    __slots__ = ("cause", "cluster", "depth", "index", "last", "now", "origin", "root", "state", "time", "transitions", "work")
+    __slots__ = (
+        *("arrived", "cause", "cluster", "depth", "index", "last", "now", "origin", "root", "state", "time", "transitions", "work"),
+    )
 
-    def __init__(self, state: ShardState, root: str, now: int, cluster: str) -> None:
+    def __init__(self, state: ShardState, root: str, now: int, cluster: str, arrived: int | None = None) -> None:
         """Begin a turn.
 
         Args:
@@ -42,6 +46,7 @@ class Turn:
             root: id of the input, or of the `timer.fired` that begins it.
             now: recorded time of its events (microseconds).
             cluster: cluster of jobs that this turn opens.
+            arrived: recorded time of the input (microseconds); `None`: a timer begins the turn.
         """
         self.state = state
         self.root = root
@@ -51,6 +56,8 @@ class Turn:
         self.cause = root
         """Id of the direct cause of the next event."""
         self.now = now
+        self.arrived = now if arrived is None else min(arrived, now)
+        """When the input was recorded. `now` is later if the shard took another input with a later time before it."""
         self.time = now
         """Time of the fact being decided on."""
         self.cluster = cluster
@@ -70,7 +77,7 @@ class Turn:
         Every shard takes a cluster fact, so the ids of its events are made of the job too: they neither clash with those of
         another shard nor depend on which jobs share one. The job's sequence distinguishes two events of one fact.
         """
-        part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster)
+        part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster, self.arrived)
         part.origin = part.cause = part.last = self.origin
         return part
 
@@ -80,7 +87,8 @@ class Turn:
         Args:
             job: the job that it is about.
             data: what happened.
-            time: when it happened (microseconds); the turn's `now` unless given.
+            time: when it happened (microseconds). Unless given, when the input arrived; `now` for a managed job, on which Lahar
+                acts then.
             cause: id of the direct cause; the turn's present `cause` unless given.
         """
         index = self.index
@@ -90,12 +98,16 @@ class Turn:
             transition = transition_of(data)
             if transition is not None:
                 self.transitions.append((transition, self.last, self.depth))
+        if isinstance(data, AttemptEvent) and self.arrived != self.now:
+            data = replace(data, arrived=self.arrived)
+        if time is None:
+            time = self.now if job.managed else self.arrived
         return Event(
             self.last,
             SOURCE,
             data.TYPE,
             job.id,
-            self.now if time is None else time,
+            time,
             self.now,
             job.sequence + 1,
             job.id,

@@ -385,8 +385,8 @@ def test_the_same_end_again_is_nothing(driver):
     driver.see(pod("u", "j", 1, "Succeeded", node="n", running=2, ended=10))
     assert driver.see(pod("u", "j", 2, "Succeeded", node="n", running=2, ended=10)) == []
     assert driver.outcome == "unchanged"
-    driver.gone(pod("u", "j", 3, "Succeeded", node="n", running=2, ended=10))
-    assert driver.outcome == "unchanged"
+    made = driver.gone(pod("u", "j", 3, "Succeeded", node="n", running=2, ended=10))
+    assert [(event.data.object, event.data.replaceable) for event in made] == [("gone", False)]
 
 
 def test_a_late_fact_told_again_is_nothing(driver):
@@ -754,8 +754,8 @@ def test_an_eviction_by_taint_is_a_lost_node_if_the_node_was_unreachable(driver,
     driver.see(pod("a", "j", 1, "Failed", reason="EvictedByTaint", node="n", running=2, ended=9))
     ended = only(driver, AttemptEnded)
     assert (ended.phase, ended.reason) == end
-    driver.gone(pod("a", "j", 2, "Failed", reason="EvictedByTaint", node="n", running=2, ended=9))
-    assert driver.outcome == "unchanged"
+    (gone,) = driver.gone(pod("a", "j", 2, "Failed", reason="EvictedByTaint", node="n", running=2, ended=9))
+    assert gone.data.object == "gone"
 
 
 def test_a_pod_that_is_being_deleted_for_its_unreachable_node_says_what_is_to_come(driver):

@@ -16,7 +16,7 @@ from engine.kubernetes.observation.kinds.spark_application import read_spark_app
 from engine.kubernetes.observation.kinds.train_job import read_train_job
 from engine.kubernetes.observation.kinds.training_jobs import REPLICA_SPECS, read_training_job
 from engine.kubernetes.observation.kinds.volcano_job import read_volcano_job
-from engine.kubernetes.reading.fields import mapping, moment, strings, text
+from engine.kubernetes.reading.fields import last_write, mapping, moment, strings, text
 from engine.kubernetes.reading.identity import job_kind, people, queue_of
 
 __all__ = ["READERS", "delete_job", "observe_job", "read_job_facts"]
@@ -95,10 +95,13 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
         retry_count=facts.retry_count,
         job_version=facts.job_version,
         owner_decides=facts.owner_decides,
+        written=last_write(metadata),
     )
 
 
 def delete_job(content: dict[str, Any]) -> JobDeleted:
     """Return the fact that a job object was deleted."""
     metadata = mapping(content.get("metadata"))
-    return JobDeleted(text(metadata.get("resourceVersion")), text(metadata.get("namespace")))
+    return JobDeleted(
+        text(metadata.get("resourceVersion")), text(metadata.get("namespace")), deleted=moment(metadata.get("deletionTimestamp"))
+    )

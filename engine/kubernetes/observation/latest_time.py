@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from engine.kubernetes.reading.fields import mapping, mappings, moment
+from engine.events.times import SECOND
+from engine.kubernetes.reading.fields import last_write, mapping, mappings, moment, whole
 
 __all__ = ["shown_time"]
 
-_OF_METADATA: Final = ("creationTimestamp", "deletionTimestamp")
 _OF_CONDITION: Final = ("lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime")
 _OF_STATUS: Final = ("startTime", "completionTime")
 
@@ -17,20 +17,29 @@ _OF_STATUS: Final = ("startTime", "completionTime")
 def shown_time(content: dict[str, Any]) -> int | None:
     """Return the latest time that stands in an object's metadata, taints, status and conditions (microseconds).
 
-    A pod knows more: use the time of its observation.
+    For a deletion, that of its request: the deletionTimestamp of a pod is the end of its grace period. A pod knows more: use the
+    time of its observation too.
 
     Args:
-        content: an object of any kind, as decoded JSON.
+        content: an object of any kind, or a CloudEvent, as decoded JSON.
 
     Returns:
         `None` where it shows no time.
     """
+    if "specversion" in content:
+        return moment(content.get("time"))
     return max(_times(content), default=None)
 
 
 def _times(content: dict[str, Any]) -> Iterator[int]:
     metadata, spec, status = (mapping(content.get(part)) for part in ("metadata", "spec", "status"))
-    told = [metadata.get(field) for field in _OF_METADATA]
+    deleted = moment(metadata.get("deletionTimestamp"))
+    if deleted is not None:
+        yield deleted - (whole(metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
+    written = last_write(metadata)
+    if written is not None:
+        yield written
+    told = [metadata.get("creationTimestamp")]
     told += [status.get(field) for field in _OF_STATUS]
     told += [taint.get("timeAdded") for taint in mappings(spec.get("taints"))]
     told += [condition.get(field) for condition in mappings(status.get("conditions")) for field in _OF_CONDITION]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from engine.events.inputs import POD, PodDeleted, PodObserved
 from engine.events.pod_shape import PREEMPTABLE, HostPort
@@ -12,7 +12,7 @@ from engine.kubernetes.observation.moments import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
-from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
+from engine.kubernetes.reading.fields import last_write, mapping, text, whole
 from engine.kubernetes.reading.identity import controller, job_kind, owner_above, people, pod_job_kind, queue_of, slot_of
 from engine.kubernetes.reading.owner_labels import join_of, label
 from engine.kubernetes.reading.pod_shape import host_ports
@@ -135,7 +135,7 @@ def _project(view: PodView, verdict: Verdict, accelerators: Accelerators, *, inf
         priority_class=text(view.spec.get("priorityClassName")),
         preemptible=labels.get(PREEMPTABLE) == "true",
         restarted=_restarted(view),
-        written=_written(metadata),
+        written=last_write(metadata),
     )
 
 
@@ -143,12 +143,6 @@ def _restarted(view: PodView) -> int | None:
     """Return the latest start or end of a container that has restarted; `None`: none has, or it shows no time."""
     restarted = (one for one in (*view.containers, *view.inits) if one.restarts)
     times = (time for one in restarted for time in (one.started, one.finished, one.last_started, one.last_finished))
-    return max((time for time in times if time is not None), default=None)
-
-
-def _written(metadata: dict[str, Any]) -> int | None:
-    """Return when the object was last written; `None`: it does not show by whom."""
-    times = (moment(manager.get("time")) for manager in mappings(metadata.get("managedFields")))
     return max((time for time in times if time is not None), default=None)
 
 

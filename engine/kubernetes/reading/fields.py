@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from engine.events.times import parse_time
 
-__all__ = ["code", "mapping", "mappings", "moment", "strings", "text", "whole"]
+__all__ = ["code", "last_write", "mapping", "mappings", "moment", "strings", "text", "whole"]
 
 _NOTHING: Final[dict[str, Any]] = {}
 _LARGEST: Final = 2**31 - 1
@@ -61,6 +61,12 @@ def moment(value: object) -> int | None:
     never started.
     """
     return _moment(value) if isinstance(value, str) else None
+
+
+def last_write(metadata: dict[str, Any]) -> int | None:
+    """Return when an object was last written (microseconds), by its `managedFields`; `None`: it does not show them."""
+    times = (moment(manager.get("time")) for manager in mappings(metadata.get("managedFields")))
+    return max((time for time in times if time is not None), default=None)
 
 
 # One second of a pod's life stands in several of its fields, and again in each of its next versions.

@@ -1,0 +1,94 @@
+"""`ingest --recorded` keeps the order of a file's lines, and dates each by what the file shows up to it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+
+def at(second: int) -> str:
+    return f"2026-04-01T08:00:{second:02}Z"
+
+
+def line(change: str, kind: str, uid: str, version: int, **parts: Any) -> str:
+    metadata = {"name": uid, "namespace": "lab", "uid": uid, "resourceVersion": str(version), "creationTimestamp": at(0)}
+    group = {"Job": "batch.volcano.sh/v1alpha1", "Pod": "v1", "Node": "v1"}[kind]
+    metadata |= parts.pop("metadata", {})
+    return json.dumps({"type": change, "object": {"apiVersion": group, "kind": kind, "metadata": metadata, **parts}})
+
+
+def job(change: str, version: int, phase: str | None = None, second: int = 0, **metadata: Any) -> str:
+    status = {} if phase is None else {"state": {"phase": phase, "lastTransitionTime": at(second)}}
+    return line(change, "Job", "train", version, metadata=metadata, status=status, spec={"tasks": [{"name": "w", "replicas": 1}]})
+
+
+def pod(change: str, version: int, phase: str, second: int, **metadata: Any) -> str:
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "train", "controller": True}
+    state = {"running": {"startedAt": at(second)}} if phase == "Running" else {"waiting": {"reason": "ContainerCreating"}}
+    status = {"phase": phase, "containerStatuses": [{"name": "c", "state": state}]}
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
+    return line(change, "Pod", "train-w-0", version, metadata={"ownerReferences": [owner], **metadata}, spec=spec, status=status)
+
+
+def node(second: int) -> str:
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": at(second), "lastTransitionTime": at(0)}
+    return line("MODIFIED", "Node", "n1", second, status={"conditions": [ready]})
+
+
+def path(lahar, folder, *lines: str) -> list[tuple[str, str]]:
+    """The job's phases and the times at which they began."""
+    (folder / "watch.jsonl").write_text("\n".join(lines) + "\n")
+    lahar("ingest", "--recorded", "watch.jsonl")
+    found = lahar("events", "--job", "lab/train", "--type", "lahar.job.phase_changed.v1", "--json").records
+    return [(event["data"]["phase"], event["time"][17:19]) for event in found if "data" in event]
+
+
+RAN_AND_WAS_DELETED = (
+    job("ADDED", 1),
+    pod("ADDED", 2, "Pending", 0),
+    job("MODIFIED", 3, "Pending", 1),
+    pod("MODIFIED", 4, "Running", 5),
+    job("MODIFIED", 6, "Running", 5),
+    pod("DELETED", 7, "Running", 5),
+    job("DELETED", 8, "Running", 5),
+)
+
+
+def test_a_job_that_ran_and_was_deleted_was_running(lahar, folder):
+    assert path(lahar, folder, *RAN_AND_WAS_DELETED) == [("Running", "05"), ("Terminated", "05")]
+
+
+def test_a_node_that_reports_later_dates_nothing_of_a_job(lahar, folder):
+    assert path(lahar, folder, *RAN_AND_WAS_DELETED, node(59)) == [("Running", "05"), ("Terminated", "05")]
+
+
+def test_a_line_without_a_time_of_its_own_came_after_those_above_it(lahar, folder):
+    *before, deletion = RAN_AND_WAS_DELETED
+    assert path(lahar, folder, *before, node(59), deletion) == [("Running", "05"), ("Terminated", "59")]
+
+
+def test_a_deletion_that_states_its_time_happened_then(lahar, folder):
+    *before, _ = RAN_AND_WAS_DELETED
+    deletion = job("DELETED", 8, "Running", 5, deletionTimestamp=at(20))
+    assert path(lahar, folder, *before, node(59), deletion) == [("Running", "05"), ("Terminated", "20")]
+
+
+def test_a_grace_period_is_not_waited_for(lahar, folder):
+    deleting = {"deletionTimestamp": at(50), "deletionGracePeriodSeconds": 30}
+    lines = (*RAN_AND_WAS_DELETED[:5], pod("MODIFIED", 7, "Running", 5, **deleting), job("DELETED", 8, "Running", 5))
+    assert path(lahar, folder, *lines)[-1] == ("Terminated", "20")
+
+
+@pytest.mark.parametrize("options", [(), ("--recorded",)])
+def test_a_deletion_without_a_time_has_one_moment_in_an_answer(lahar, folder, options):
+    owner = {"metadata": {"creationTimestamp": at(0)}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+    status = {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {"startedAt": at(5)}}}]}
+    lines = (line("ADDED", "Pod", "solo", 1, **owner, status=status), line("DELETED", "Pod", "solo", 2, **owner, status=status))
+    (folder / "watch.jsonl").write_text("\n".join(lines) + "\n")
+    lahar("ingest", *options, "watch.jsonl")
+    answer = lahar("why", "solo").out
+    moments = {word.rstrip(".,Z") for word in answer.split() if word.count(":") == 2}
+    assert len(moments) == 1
+    assert "because pod solo was deleted." in answer
