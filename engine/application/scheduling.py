@@ -8,7 +8,9 @@ from typing import Protocol, TypeVar
 from engine.application.errors import RequestError
 from engine.application.questions import Questions
 from engine.events.times import Micros
-from engine.history.errors import NotFoundError, only_one
+from engine.history.errors import NoPodGroupError, only_one
+from engine.history.fold import fold
+from engine.history.reading import events_of
 from engine.log.port import Position, SearchableLog, ShardId, ShardView
 from engine.processor.partitions import output_partitions
 from engine.processor.recovery import recover
@@ -29,6 +31,7 @@ from engine.scheduling.standings import (
     tenant_standings,
 )
 from engine.scheduling.state import State
+from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Scheduling"]
 
@@ -74,7 +77,7 @@ class Scheduling:
         self._state: State = stage.initial() if view is None else recover(source, stage, shard, view, 1, hosted=hosted).state
         found = questions.ask(JobTables, lambda jobs: jobs.names(list(self._state.jobs)))
         self._names = {job: JobName(*called) for job, called in found.items()}
-        self._meant = questions.meant
+        self._meant, self._source = questions.meant, source
 
     def queues(self, cluster: str | None = None) -> list[QueueStanding]:
         """Return the queues, of one cluster or all, by cluster and name.
@@ -121,14 +124,25 @@ class Scheduling:
         """Return the pod group of a job.
 
         Raises:
-            NotFoundError: there is no such job, it is over, or another scheduler has it.
+            NotFoundError: there is no such job.
+            NoPodGroupError: it is over, only observed, or another scheduler has it.
             AmbiguousError: the reference matches several jobs.
         """
         ident = self._meant(job)
         found = next((group for group in self.pod_groups() if group.job == ident), None)
         if found is None:
-            raise NotFoundError("pod group", job)
+            raise NoPodGroupError(job, self._why_no_group(ident))
         return found
+
+    def _why_no_group(self, job: str) -> str:
+        view = fold(events_of(self._source, job))
+        if view is None:
+            return "it is not opened yet"
+        if not view.managed:
+            return "it is only observed: its own controller and scheduler place its pods"
+        if view.phase in FINISHED_JOB_PHASES:
+            return f"it is {view.phase}"
+        return "scheduling has not taken it yet, or its schedulerName is another scheduler's"
 
 
 def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, at: Micros) -> ShardView | None:

@@ -2,7 +2,8 @@
 
 HistoryError
 ├── NotFoundError           no such job or event in the log
-│   └── UnopenedError           the job exists but no event has opened it
+│   ├── UnopenedError           the job exists but no event has opened it
+│   └── NoPodGroupError         the job exists but is not scheduled by Lahar, or is over
 ├── LostOriginalError       a reversal takes back a record that does not exist
 ├── AmbiguousError          several jobs or events match
 ├── TransferError           a file cannot be exported or imported
@@ -26,6 +27,7 @@ __all__ = [
     "HistoryError",
     "LostOriginalError",
     "MalformedTokenError",
+    "NoPodGroupError",
     "NotFoundError",
     "TokenError",
     "TransferError",
@@ -63,6 +65,14 @@ class UnopenedError(NotFoundError):
 
     def __init__(self, given: str) -> None:
         HistoryError.__init__(self, f"the job {given!r} is not opened yet; `lahar why {given}` shows what it waits for")
+        self.given = given
+
+
+class NoPodGroupError(NotFoundError):
+    """Raised when a job has no pod group: Lahar does not schedule it, or it is over."""
+
+    def __init__(self, given: str, why: str) -> None:
+        HistoryError.__init__(self, f"job {given} has no pod group: {why}")
         self.given = given
 
 

@@ -115,3 +115,17 @@ def test_a_command_without_its_replica_is_asked_for_it(lahar, submit):
     assert "RestartPod of which replica of task worker? Give its number" in asked
     assert "None" not in asked
     assert "of which task? The job has worker" in lahar("job", "command", "ml/train", "RestartTask", code=2).err
+
+
+def test_an_observed_job_has_no_pod_group_and_the_answer_says_why(lahar):
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "etl", "uid": "j1", "controller": True}
+    metadata = {
+        "name": "etl-0",
+        "namespace": "ml",
+        "uid": "p1",
+        "ownerReferences": [owner],
+        "creationTimestamp": "2026-05-01T12:05:00Z",
+    }
+    pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "m"}]}, "status": {"phase": "Running"}}
+    lahar("ingest", given=json.dumps(pod))
+    assert "job ml/etl has no pod group: it is only observed" in lahar("podgroup", "show", "ml/etl", code=3).err

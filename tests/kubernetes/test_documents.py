@@ -162,6 +162,8 @@ def bomb(merge: bool) -> bytes:
         (b'{"kind": "Pod", "a": "\\ud83d\\ude00", "a": 1}', "the key 'a' stands there twice"),  # no escape of YAML
         (b"metadata: 1" + b"0" * 5000, "not YAML"),
         (b"hello", "text is no object"),
+        (b"NAME     READY   STATUS\nweb-0    1/1     Running\n", "text is no object: it is a table of kubectl; `-o json` prints"),
+        (b"NAMESPACE   NAME    READY\nml          web-0   0/1\n", "`-o json` prints the objects"),
         (b"3", "a int is no object"),
         (b"a: 1", "no Kubernetes object"),
         (b'{"a": 1}', "no Kubernetes object"),

@@ -272,3 +272,12 @@ def test_a_value_that_makes_no_sense_is_a_fault_with_its_path(path: str, value: 
     driver.submit(manifest)
     (rejected,) = driver.of(JobRejected)
     assert rejected.faults[0].path == f"lahar.{path}"
+
+
+def test_the_fields_of_preemption_are_on_its_page_with_what_they_do() -> None:
+    """No field is documented as one that is only stored: each has an effect."""
+    assert "no effect" not in PAGE
+    assert "Stored" not in PAGE
+    preemption = (Path(__file__).parents[2] / "docs" / "preemption.md").read_text(encoding="utf-8")
+    for row in (line for line in PAGE.splitlines() if "(preemption.md)" in line):
+        assert f"`{row.split('`')[1]}`" in preemption

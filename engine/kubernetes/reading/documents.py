@@ -8,6 +8,7 @@ and reading continues after it; one in which a key stands twice is unreadable.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
@@ -26,6 +27,8 @@ Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 """Event type of a watch."""
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
+_TABLE: Final = re.compile(r"(?:NAME|NAMESPACE|LAST SEEN) {2,}[A-Z]")
+"""Headings of a table of `kubectl get`."""
 _MARKS: Final = frozenset({"kind", "apiVersion", "metadata", "spec", "status", "specversion"})
 """An object has at least one of these fields."""
 
@@ -213,7 +216,7 @@ def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> I
             yield from _flatten(entry, piece, f"{path}[{number}]", change)
         return
     if not isinstance(value, dict):
-        yield _unreadable(value, piece, path, f"{_named(value)} is no object")
+        yield _unreadable(value, piece, path, f"{_named(value)} is no object{_hint(value)}")
         return
     kind, items = value.get("kind"), value.get("items")
     if items is None and "items" in value and isinstance(kind, str) and kind.endswith("List"):
@@ -241,6 +244,12 @@ def _of_list(entry: object, fields: Mapping[str, Any]) -> object:
 def _unreadable(value: object, piece: Piece, path: str, reason: str) -> Unreadable:
     content = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") if path else piece.content
     return Unreadable(piece.line, path, content, reason)
+
+
+def _hint(value: object) -> str:
+    """Return a remedy for a text that kubectl printed for people; else nothing."""
+    is_table = isinstance(value, str) and _TABLE.match(value)
+    return ": it is a table of kubectl; `-o json` prints the objects" if is_table else ""
 
 
 def _named(value: object) -> str:
