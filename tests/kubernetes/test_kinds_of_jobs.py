@@ -95,7 +95,7 @@ def test_every_kind_that_is_read_has_a_table():
     assert set(READERS) == {kind for kind in TABLES if "," not in kind} | set(training_jobs.REPLICA_SPECS)
 
 
-STATUSES: list[tuple[str, dict[str, Any], str, str | None]] = [
+STATUSES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
     ("Job", {}, "Pending", None),
     ("Job", {"active": 2, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}, "Pending", None),
     ("Job", {"active": 2, "ready": 1}, "Running", None),
