@@ -467,9 +467,10 @@ class Lahar:
             OSError: it cannot be read.
         """
         first, last = (None if moment is None else moment_of(moment) for moment in (begin, end))
-        files = (None if file is None else Path(file) for file in (scheduler, queues, nodes))
+        files = [None if file is None else Path(file) for file in (scheduler, queues, nodes)]
+        rules = OtherRules(files[0], files[1], files[2], add_nodes, like)
         named = {job: self._questions.meant(job) for job in jobs}
-        return what_if(self.log, self._settings, Window(first, last, cluster, named), OtherRules(*files, add_nodes, like))
+        return what_if(self.log, self._settings, Window(first, last, cluster, named), rules)
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 
