@@ -11,7 +11,7 @@ from engine.application.feed import Feed
 from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
 from engine.application.places import Place
-from engine.application.prices import PriceBooks, unpriced_nodes
+from engine.application.prices import PriceBooks, diff_books, unpriced_nodes, unpriced_times
 from engine.billing.book import Book
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.budgets import Budget, budget_of
@@ -210,7 +210,7 @@ def _judge_objects(
     odd += [
         place.of_warning(f"{fault.path}: {fault.message}")
         for place, book, recorded in books
-        for fault in unpriced_nodes(book, facts, recorded)
+        for fault in (*unpriced_times(book, recorded), *unpriced_nodes(book, facts, recorded))
     ]
     return applied, changed, [*facts.nodes.values(), *facts.objects.values()], odd
 
@@ -234,7 +234,7 @@ def _with_faults(place: Place, faults: Sequence[Fault]) -> RequestError:
 def _outcome(known: Known | None, given: NodeObserved | ObjectApplied, book: Book) -> Outcome:
     """Return the outcome for an object as given: a price book is compared with the one in force, which may have another name."""
     if isinstance(given, ObjectApplied) and given.kind == "PriceBook":
-        return "created" if book.book is None else "unchanged" if given.spec == book.spec else "changed"
+        return "created" if book.book is None else "changed" if diff_books(book.spec, given.spec) else "unchanged"
     if not isinstance(known, NodeObserved | ObjectApplied):
         return "created"
     return "unchanged" if replace(known, version=None, uid=None) == given else "changed"

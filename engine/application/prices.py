@@ -18,7 +18,7 @@ from engine.events.times import Micros, format_time
 from engine.history.diff import Change
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
-__all__ = ["PriceBooks", "book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes"]
+__all__ = ["PriceBooks", "book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes", "unpriced_times"]
 
 
 class PriceBooks:
@@ -142,6 +142,14 @@ def unpriced_meters(book: Book, now: Micros) -> Iterator[Fault]:
         if left := [meter for meter in METERS if meter not in ("weighted_seconds", *version.charged)]:
             path = f"spec.versions ({version.version}).prices"
             yield Fault(path, f"has no {', '.join(left)}: such use is recorded with the amount 0 and listed as unpriced")
+
+
+def unpriced_times(book: Book, now: Micros) -> Iterator[Fault]:
+    """Yield the gaps between versions that end after now, which may be meant."""
+    for begin, end, version in zip(book.cuts, book.cuts[1:], book.versions, strict=False):
+        if version is None and end > now:
+            gap = f"none is in force from {format_time(begin)} to {format_time(end)}"
+            yield Fault("spec.versions", f"{gap}: use in that time is recorded with the amount 0 and listed as unpriced")
 
 
 def _coming(book: Book, now: Micros) -> list[PriceVersion]:

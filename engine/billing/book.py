@@ -8,7 +8,7 @@ in force, a later book may price the past, which gives corrections.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -124,31 +124,57 @@ def _changed_rules(known: Book, book: PriceBook, recorded: Micros) -> list[tuple
     if before is None:
         return []
     faults = [
-        (f"spec.{name}", f"is {getattr(before, name)}; what was charged so far cannot be changed")
+        (
+            f"spec.{name}",
+            f"is {getattr(book, name)}, but {getattr(before, name)} in the book in force; keep that: a log has one for all time",
+        )
         for name in ("currency", "time_zone")
         if getattr(before, name) != getattr(book, name)
     ]
     made = Book.of(book, {})
     for cut in sorted({*known.cuts, *made.cuts}):
         old, _ = known.at(cut)
-        if old is None or cut > recorded:
-            continue
         new, _ = made.at(cut)
-        if new is None or _rules(new) != _rules(old):
-            what = "is left out" if new is None or new.version != old.version else "has other rules"
-            faults.append(
-                (
-                    f"spec.versions ({old.version})",
-                    f"{what}, but was in force from {format_time(cut)} on; add a version that begins later",
-                )
-            )
+        if old is not None and cut <= recorded and (new is None or _rules(new) != _rules(old)):
+            faults.append(_changed_at(cut, old, new, book.versions, recorded))
             break
     faults += [
-        (f"spec.versions ({name})", "has other rules than the version of that name before; give it another name")
-        for name, old in known.names.items()
-        if not faults and name in made.names and _rules(made.names[name]) != _rules(old)
+        (
+            f"spec.versions[{place}]",
+            f"{version.version!r} has other rules than the version of that name before; give it another name",
+        )
+        for place, (name, version) in enumerate(made.names.items())
+        if not faults and name in known.names and _rules(known.names[name]) != _rules(version)
     ]
     return faults
+
+
+def _changed_at(
+    cut: Micros, old: PriceVersion, new: PriceVersion | None, versions: Sequence[PriceVersion], recorded: Micros
+) -> tuple[str, str]:
+    """Return the fault of a book that changes which rules were in force at a moment.
+
+    Args:
+        cut: the moment, at most `recorded`; before it nothing changes.
+        old: the version in force then.
+        new: the version that would be in force then; `None`: none.
+        versions: those of the new book.
+        recorded: when it is applied.
+    """
+    later, was = f"after {format_time(recorded)}", f"was in force from {format_time(old.since)} on"
+    place, kept = next(((place, one) for place, one in enumerate(versions) if one.version == old.version), (0, None))
+    if kept is None:
+        return "spec.versions", f"{old.version!r} is left out, but {was}; keep it, and add one that begins {later}"
+    path = f"spec.versions[{place}]"
+    if _rules(kept) != _rules(old):
+        return path, f"{old.version!r} has other rules, but {was}; keep them, and add a version of another name that begins {later}"
+    if kept.since > cut:
+        return f"{path}.from", f"{old.version!r} begins at {format_time(kept.since)}, but {was}; let it begin then"
+    if new is None:
+        end = later if old.until is None or old.until > recorded else f"at {format_time(old.until)}"
+        return f"{path}.until", f"{old.version!r} ends at {format_time(cut)}, but was in force then; let it end {end}"
+    path = f"spec.versions[{versions.index(new)}].from"
+    return path, f"{new.version!r} begins at {format_time(new.since)}, but {old.version!r} {was}; let it begin {later}"
 
 
 def _rules(version: PriceVersion) -> PriceVersion:

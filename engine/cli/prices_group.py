@@ -9,7 +9,7 @@ import typer
 
 from engine.application.apply import part_of
 from engine.application.files import read_given
-from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters
+from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters, unpriced_times
 from engine.application.questions import answered
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.history.reading import cluster_facts
@@ -57,7 +57,7 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
         output.fail(f"{file}: {fault.path}: {fault.message}")
     if book is None or faults:
         raise typer.Exit(BAD_INPUT)
-    for notice in unpriced_meters(book, now()):
+    for notice in (*unpriced_times(book, now()), *unpriced_meters(book, now())):
         output.note(f"{file}: {notice.path}: {notice.message}")
     for name in not_billed:
         output.note(f"{file}: {name}: is used and not billed: it is no accelerator with GPU time")

@@ -70,7 +70,7 @@ def read_budget(content: object, *, given: bool = False) -> tuple[Budget | None,
     try:
         return Budget.model_validate(content, context=GIVEN if given else None), []
     except ValidationError as error:
-        return None, faults_of(error, "spec.budget")
+        return None, faults_of(error, "spec.budget", Budget)
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget | None:

@@ -13,11 +13,21 @@ from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from engine.events.bounds import FAULTS, NAME_CHARACTERS
 from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT
+from engine.events.fault_messages import message_of
 from engine.events.times import SECOND, Micros, StatedMicros, format_time, parse_time
 from engine.events.values import OddlyWritten
 
@@ -68,7 +78,7 @@ def _has_more_than(digits: int, number: Decimal) -> bool:
     return len(number.as_tuple().digits) > digits or abs(exponent) > digits
 
 
-def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
+def _number(digits: int, instead: str = "") -> Any:  # noqa: ANN401 - an annotation
     def read(value: object, info: ValidationInfo) -> Decimal:
         if isinstance(value, float):
             raise ValueError(f"{value!r} is a binary number; write it in quotes, so that it is exact")  # noqa: TRY004 - for pydantic
@@ -83,7 +93,7 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
         if not number.is_finite():
             raise ValueError(f"{value} is no finite number")
         if number < 0:
-            raise ValueError(f"{value} must not be below zero")
+            raise ValueError(f"{value} must not be below zero{instead}")
         if info.context is GIVEN and not _PLAIN.fullmatch(str(value)):
             raise ValueError(f"{value!r} is not written as plain digits; write {number.copy_abs()}")
         if abs(number.adjusted()) > 2 * _DIGITS or _has_more_than(digits, number):
@@ -95,7 +105,10 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
 
 Price = Annotated[Decimal, _number(_DIGITS)]
 """A decimal number, 0 or more, as text."""
-Factor = Annotated[Decimal, _number(_FACTOR_DIGITS)]
+_NO_CREDIT: Final = "; a credit is no price: charge less with the factor of a multiplier, or 0"
+Rate = Annotated[Decimal, _number(_DIGITS, _NO_CREDIT)]
+"""A price or weight of a book."""
+Factor = Annotated[Decimal, _number(_FACTOR_DIGITS, _NO_CREDIT)]
 
 
 def _moment(value: object, info: ValidationInfo) -> int:
@@ -120,7 +133,7 @@ _NUMBER: Final = _number(_FACTOR_DIGITS).func
 Moment = Annotated[StatedMicros, BeforeValidator(_moment)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 Key = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS)]
-RateTable = dict[Meter, Annotated[dict[Key, Price], Field(min_length=1, max_length=_RATES)]]
+RateTable = dict[Meter, Annotated[dict[Key, Rate], Field(min_length=1, max_length=_RATES)]]
 """Meter → node type or GPU model → price; `*` is any other."""
 
 
@@ -247,27 +260,39 @@ class PriceBook(Specification):
     versions: tuple[PriceVersion, ...] = Field(max_length=_VERSIONS, strict=False)
     """At least one."""
 
-    @model_validator(mode="after")
-    def _sound(self) -> PriceBook:
-        if self.currency not in CURRENCIES:
-            raise ValueError(f"currency: {self.currency[:20]!r} is no code of ISO 4217")
+    @field_validator("currency")
+    @classmethod
+    def _known_currency(cls, currency: str) -> str:
+        if currency not in CURRENCIES:
+            raise ValueError(f"{currency[:20]!r} is no code of ISO 4217, such as EUR")
+        return currency
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
         try:
-            ZoneInfo("" if self.time_zone.startswith(_OF_THE_MACHINE) else self.time_zone)
+            ZoneInfo("" if name.startswith(_OF_THE_MACHINE) else name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"time_zone: {self.time_zone[:100]!r} is no name of the IANA database") from None
-        if not self.versions:  # pydantic's own check counts those without a fault, and tells of a fault that is none
-            raise ValueError("versions: write at least one")
-        names = [version.version for version in self.versions]
+            raise ValueError(f"{name[:100]!r} is no name of the IANA database, such as Europe/Berlin") from None
+        return name
+
+    @field_validator("versions")
+    @classmethod
+    def _apart(cls, versions: tuple[PriceVersion, ...]) -> tuple[PriceVersion, ...]:
+        """Check that versions have names and times of their own."""
+        if not versions:  # pydantic's own check counts those without a fault, and tells of a fault that is none
+            raise ValueError("write at least one")
+        names = [version.version for version in versions]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"versions: {name!r} stands there twice")
-        for earlier, later in pairwise(sorted(self.versions, key=lambda version: version.since)):
+                raise ValueError(f"{name!r} stands there twice; leave one out, or give other rules another name")
+        for earlier, later in pairwise(sorted(versions, key=lambda version: version.since)):
             if earlier.since == later.since or (earlier.until is not None and earlier.until > later.since):
                 raise ValueError(
-                    f"versions: {earlier.version!r} and {later.version!r} overlap at {format_time(later.since)}; "
+                    f"{earlier.version!r} and {later.version!r} overlap at {format_time(later.since)}; "
                     "let one end where the other begins"
                 )
-        return self
+        return versions
 
     def in_force(self, moment: Micros) -> PriceVersion | None:
         """Return the version in force at a moment."""
@@ -288,12 +313,19 @@ def read_book(spec: Mapping[str, Any], *, given: bool = False) -> tuple[PriceBoo
     try:
         return PriceBook.model_validate(spec, context=GIVEN if given else None), []
     except ValidationError as error:
-        return None, faults_of(error, "spec")
+        return None, faults_of(error, "spec", PriceBook, PriceVersion, Multiplier)
 
 
-def faults_of(error: ValidationError, path: str) -> list[tuple[str, str]]:
-    """Return path and message of each fault below a path."""
-    return [(_path(path, fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()[:FAULTS]]
+def faults_of(error: ValidationError, path: str, *parts: type[Specification]) -> list[tuple[str, str]]:
+    """Return path and message of each fault below a path.
+
+    Args:
+        error: the faults.
+        path: of the specification.
+        parts: its types, whose fields may be meant by misspelt ones.
+    """
+    names = [about.alias or name for part in parts for name, about in part.model_fields.items()]
+    return [(_path(path, fault["loc"]), message_of(fault, names)) for fault in error.errors()[:FAULTS]]
 
 
 def _path(path: str, places: tuple[int | str, ...]) -> str:

@@ -804,7 +804,7 @@ def test_another_writing_of_a_book_changes_nothing(billed):
     Path("prices.yaml").write_text(written.replace("  currency: EUR\n", "  currency: EUR\n  time_zone: UTC\n") + defaults)
     assert billed("prices", "diff", "prices.yaml").out == "nothing changes\n"
     assert billed("prices", "diff", "prices.yaml", "--json").out == ""
-    assert billed("apply", "prices.yaml").out == "PriceBook prices: changed\n"
+    assert billed("apply", "prices.yaml").out == "PriceBook prices: unchanged\n"
     Path("prices.yaml").write_text(BOOK)
     assert billed("prices", "diff", "prices.yaml").out == "nothing changes\n"
     Path("prices.yaml").write_text(written + defaults.replace('"0.0"', '"60"').replace("up", "half_even"))

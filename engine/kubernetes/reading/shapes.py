@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from engine.events.bounds import NESTING
+from engine.events.fault_messages import message_of
 from engine.events.outcomes import Fault
 from engine.kubernetes.reading.bounded_values import deeper_than
 
@@ -78,10 +79,7 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
     try:
         return shape.model_validate(value), []
     except ValidationError as error:
-        return None, [
-            Fault(child(path, *one["loc"]), one["msg"].replace("Input should", "should").replace("Value error, ", ""))
-            for one in error.errors(include_url=False, include_context=False, include_input=False)
-        ]
+        return None, [Fault(child(path, *one["loc"]), message_of(one)) for one in error.errors(include_url=False)]
 
 
 def unknown_fields(shape: Shape, path: str = "") -> Iterator[str]:

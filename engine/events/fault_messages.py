@@ -1,0 +1,34 @@
+"""Messages of faults that validation finds: the nearest name stands beside a misspelt one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic_core import ErrorDetails
+
+from statemachines.names import nearest
+
+__all__ = ["message_of"]
+
+_EXPECTED: Final = re.compile(r"'([^']*)'")
+
+
+def message_of(fault: ErrorDetails, fields: Iterable[str] = ()) -> str:
+    """Return the message of a fault, without pydantic's own words at its beginning.
+
+    Args:
+        fault: with its context.
+        fields: names of fields; one of them may be meant by a field that is not known.
+    """
+    text = fault["msg"].removeprefix("Value error, ").replace("Input should", "should")
+    match fault["type"]:
+        case "literal_error":
+            given, known = fault["input"], _EXPECTED.findall(fault["ctx"]["expected"])
+        case "extra_forbidden":
+            given, known = fault["loc"][-1], list(fields)
+        case _:
+            return text
+    near = nearest(given, known) if isinstance(given, str) else None
+    return text if near is None else f"{text}; did you mean {near}?"
