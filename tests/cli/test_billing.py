@@ -808,7 +808,7 @@ def test_another_writing_of_a_book_changes_nothing(billed):
     Path("prices.yaml").write_text(BOOK)
     assert billed("prices", "diff", "prices.yaml").out == "nothing changes\n"
     Path("prices.yaml").write_text(written + defaults.replace('"0.0"', '"60"').replace("up", "half_even"))
-    told = ["versions.first.minimum_seconds: 0.0 -> 60", "versions.first.round: up -> half_even"]
+    told = ["versions.first.minimum_seconds: not set -> 60", "versions.first.round: not set -> half_even"]
     assert sorted(billed("prices", "diff", "prices.yaml", code=1).out.splitlines()) == told
 
 
