@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 LEFT_OUT = "…"
 WITH_A_BROKER = frozenset({"docs/kafka.md"})
 """Pages whose commands need a broker: tests/kafka plays them (with LAHAR_WRITE_PAGES=1 it writes them anew)."""
-LIMIT = 240
+LIMIT = 900
 """Seconds that a page may take."""
 
 _FENCE = re.compile(r"^```(\w*)")
