@@ -164,6 +164,8 @@ class InvoiceLine:
     namespace: str
     name: str
     job: str
+    month: str
+    """Closed month that the line corrects, by reversals and replacements; empty: none, it is use of the invoice's own month."""
 
 
 @dataclass(slots=True)
@@ -185,6 +187,11 @@ class Bill:
     total: Sum = field(default_factory=Sum)
 
     @property
+    def jobs(self) -> int:
+        """Number of jobs with a line."""
+        return len({line.job for line in self.lines})
+
+    @property
     def rounded(self) -> Decimal:
         """The total to be paid: rounded once."""
         return rounded(self.total.amount, self.currency)
@@ -202,12 +209,13 @@ class Bill:
     def take(self, event: Event[UsageRecorded], rules: PriceVersion | None) -> None:
         """Add a valid run; `rules`: the price version that it names."""
         data = event.data
-        line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject)
+        corrected = (data.month or data.period) if data.month is not None or data.reverses is not None else ""
+        line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject, corrected)
         line_sum = self.lines.setdefault(line, LineSum())
         part = line_sum.useful if data.worth == "useful" else line_sum.wasted
         sums = [self.total, line_sum, part, self.worths.setdefault(data.worth, Sum())]
-        if data.month is not None or data.reverses is not None:
-            sums.append(self.corrections.setdefault(data.month or data.period, Sum()))
+        if corrected:
+            sums.append(self.corrections.setdefault(corrected, Sum()))
         if data.price_version is not None:
             self.price_versions.add(data.price_version)
             line_sum.price_versions.add(data.price_version)
@@ -247,6 +255,7 @@ class Bill:
                     "queue": line.queue,
                     "project": line.project or None,
                     "user": line.user or None,
+                    "month": line.month or None,
                     **self.lines[line].document(),
                 }
                 for line in sorted(self.lines)

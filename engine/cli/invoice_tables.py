@@ -36,7 +36,7 @@ def _summed(one: Bill, state: str, apart: Sequence[Worth]) -> tuple[str, ...]:
     return (
         one.period,
         one.tenant,
-        f"{len(one.lines):,}",
+        f"{one.jobs:,}",
         *map(_hours, (gpu, gpu - useful, *(_seconds(one.worths.get(worth)) for worth in apart))),
         _hours(_seconds(one.total, "cpu_seconds")),
         total,
@@ -56,18 +56,22 @@ def show_lines(output: Output, one: Invoice) -> None:
     """Show the lines of an invoice."""
     output.console.print()
     output.console.print(Text(f"Invoice {one.id}: {one.tenant}, {one.period}", style="bold"), soft_wrap=True)
-    headings = ("QUEUE", "PROJECT", "USER", "JOB", *(meter.upper() for meter in METERS if meter in one.total.quantities), "AMOUNT")
+    meters = [meter for meter in METERS if meter in one.total.quantities]
+    corrects = ("CORRECTS",) if one.corrections else ()
+    headings = ("QUEUE", "PROJECT", "USER", "JOB", *corrects, *map(str.upper, meters), "AMOUNT")
     rows = [
         (
             line.queue,
             line.project or "-",
             line.user or "-",
             f"{line.namespace}/{line.name}",
-            *(plain(one.lines[line].quantities.get(meter, _NONE)) for meter in METERS if meter in one.total.quantities),
+            *(line.month or "-" for _ in corrects),
+            *(plain(one.lines[line].quantities.get(meter, _NONE)) for meter in meters),
             plain(one.lines[line].amount),
         )
         for line in sorted(one.lines)
     ]
-    output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
+    numbers = {*map(str.upper, meters), "AMOUNT"}
+    output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, numbers), soft_wrap=True)
     output.console.print(f"sum {plain(one.total.amount)}, rounded {one.paid}, adjustment {plain(one.adjustment)}", soft_wrap=True)
     output.console.print(Text(f"price versions: {', '.join(sorted(one.price_versions)) or 'none'}"), soft_wrap=True)

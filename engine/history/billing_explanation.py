@@ -211,7 +211,7 @@ class AdjustmentExplanation:
             "tenant": one.tenant,
             "period": one.period,
             "other": one.other,
-            "jobs": len(one.lines),
+            "jobs": one.jobs,
             "sum": plain(one.total.amount),
             "total": one.paid,
             "amount": plain(one.adjustment),
@@ -223,7 +223,7 @@ class AdjustmentExplanation:
         one = self.invoice
         yield f"adjustment of invoice {one.id}: {one.tenant}, {one.period}{', with jobs of kind Other' if one.other else ''}"
         exact, paid = f"{plain(one.total.amount)} {one.currency}", f"{one.paid} {one.currency}"
-        yield f"its records of {plural(len(one.lines), 'job')} cost {exact}; rounded half to even: {paid}"
+        yield f"its records of {plural(one.jobs, 'job')} cost {exact}; rounded half to even: {paid}"
         yield f"{one.paid} - {plain(one.total.amount)} = {plain(one.adjustment)} {one.currency}"
 
 

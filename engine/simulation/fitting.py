@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from engine.events.inputs import NodeObserved
+from engine.history.formatting import amount
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
 
@@ -39,8 +40,13 @@ def _takes(node: NodeObserved, requests: Requests) -> bool:
 
 
 def _told(requests: Requests) -> str:
-    parts = {"GPUs": requests.gpu, "thousandths of a core": requests.cpu_milli, "bytes of memory": requests.memory_bytes}
-    return ", ".join(f"{amount} {what}" for what, amount in parts.items() if amount)
+    cores, memory = amount("cpu", requests.cpu_milli), amount("memory", requests.memory_bytes)
+    parts = {
+        f"{requests.gpu} GPUs": requests.gpu,
+        f"{cores} cores": requests.cpu_milli,
+        f"{memory} of memory": requests.memory_bytes,
+    }
+    return ", ".join(told for told, asked in parts.items() if asked)
 
 
 def _largest(nodes: Sequence[NodeObserved], requests: Requests, most: int) -> str:

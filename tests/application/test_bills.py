@@ -86,9 +86,9 @@ def test_a_program_gets_what_the_commands_export_report_check_and_compare(tmp_pa
 
         assert log.bills.check_prices(BOOK) == []
         (fault,) = log.bills.check_prices(second)
-        assert "was in force from 2024-01-01" in fault.message
+        assert "begins at 2024-01-01" in fault.message
         (fault,) = log.bills.check_prices(BOOK | {"spec": spec | {"currency": "EURO"}})
-        assert fault.path == "spec"
+        assert fault.path == "spec.currency"
         assert log.bills.diff_prices(BOOK) == []
         assert log.bills.diff_prices(second) == [
             lahar.Change("versions.2.from", None, "2024-01-01"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -493,7 +494,20 @@ def test_what_is_learnt_after_a_month_was_closed_corrects_a_later_one(lahar):
     both = lahar("billing", "invoice", "--json").records
     assert both[0]["amount"] == first["amount"]
     assert sum(Decimal(one["amount"]) for one in both) == 1800 * (Decimal("0.001") + Decimal("0.00001"))
+    must_show_the_corrected_month(lahar, both)
     assert "verify: ok" in lahar("billing", "verify").out
+
+
+def must_show_the_corrected_month(lahar, invoices):
+    """A line that corrects a closed month is one of its own, and names the month; the others name none."""
+    assert [[line["month"] for line in one["lines"]] for one in invoices] == [[None], ["2023-05"]]
+    rows = [row.split() for row in lahar("billing", "invoice", "--tenant", invoices[0]["tenant"]).out.splitlines()]
+    assert [row[4] for row in rows if row[:1] == ["QUEUE"]] == ["GPU_SECONDS", "CORRECTS"]
+    assert [row[4] for row in rows if row[:1] == [invoices[1]["lines"][0]["queue"]]] == ["1800", "2023-05"]
+    table = list(csv.DictReader(io.StringIO(lahar("billing", "invoice", "--format", "csv").out)))
+    assert [row["month"] for row in table if row["line"] == "job"] == ["", "2023-05"]
+    assert "| corrected month |" in lahar("billing", "invoice", "--period", "2023-06", "--format", "markdown").out
+    assert "corrected month" not in lahar("billing", "invoice", "--period", "2023-05", "--format", "markdown").out
 
 
 def test_a_month_of_which_only_a_running_attempt_tells_is_recorded_and_closed(lahar):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import BEGIN, machine, row
 
+from engine.events.inputs import NodeObserved
 from engine.events.times import SECOND
 from engine.simulation.errors import SimulationError, TraceError
 from engine.simulation.fitting import misfits
 from engine.simulation.machines import read_nodes, sample_nodes, sample_of
 from engine.simulation.traces.rows import BadRow
 from engine.simulation.workload import NO_RUN_TIME, NoJobsError, plan
+from statemachines.spec import Requests
 
 
 def test_the_nodes_that_ship_are_those_of_the_table(nodes):
@@ -84,4 +87,13 @@ def test_jobs_that_are_too_wide_are_found():
     assert [(job.row.name, why) for job, why in misfits(jobs, [machine("n1"), machine("n2")])] == [
         ("job-1", "its pods ask for 24 GPUs; all nodes together have 16"),
         ("job-2", "a pod asks for 9 GPUs; no node has more than 8"),
+    ]
+
+
+@pytest.mark.parametrize(("milli", "told"), [(8_000, "8 cores"), (500, "0.5 cores")])
+def test_what_does_not_fit_is_told_in_the_units_of_people(milli, told):
+    asked = replace(row(0), pods=[Requests(gpu=1, cpu_milli=milli, memory_bytes=16 << 30)])
+    (job,) = plan([asked], "philly", "c").jobs
+    assert [why for _, why in misfits([job], [NodeObserved("n", gpu=8, cpu_milli=milli, memory_bytes=1 << 30)])] == [
+        f"a pod asks for 1 GPUs, {told}, 16 GiB of memory; no node has all of it"
     ]

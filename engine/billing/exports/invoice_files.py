@@ -17,7 +17,7 @@ __all__ = ["INVOICE_FORMATS", "write_invoices"]
 INVOICE_FORMATS: Final = ("markdown", "csv")
 
 _COLUMNS: Final = (
-    *("invoice", "period", "state", "tenant", "currency", "line", "queue", "project", "user", "namespace", "name", "job"),
+    *("invoice", "period", "state", "tenant", "currency", "line", "queue", "project", "user", "namespace", "name", "job", "month"),
     *METERS,
     "amount",
     *("useful_gpu_seconds", "wasted_gpu_seconds", "wasted_amount"),
@@ -83,14 +83,13 @@ def _page(document: Mapping[str, Any], state: str) -> Iterable[str]:
     if corrections := document["corrections"]:
         months = [([month], sums) for month, sums in corrections.items()]
         yield from _table("Corrections of closed months", ["month"], months, numbers)
+    names = ("queue", "project", "user", "job", *(("month",) if corrections else ()))
     jobs = [
-        (
-            [f"{line['namespace']}/{line['name']}", *(line[name] or "" for name in ("queue", "project", "user", "job"))],
-            _with_waste(line),
-        )
+        ([f"{line['namespace']}/{line['name']}", *(line[name] or "" for name in names)], _with_waste(line))
         for line in document["lines"]
     ]
-    yield from _table("Jobs", ["job", "queue", "project", "user", "id"], jobs, parts)
+    headings = {"job": "id", "month": "corrected month"}
+    yield from _table("Jobs", ["job", *(headings.get(name, name) for name in names)], jobs, parts)
     yield ""
     yield f"Sum {document['amount']}, by rounding {document['adjustment']}, total {total}"
 

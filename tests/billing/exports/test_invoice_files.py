@@ -21,7 +21,7 @@ def invoices(draw: st.DrawFn) -> Invoice:
     made = Invoice(draw(TEXTS), "2026-10", "EUR")
     for number in range(draw(st.integers(1, 4))):
         queue, project, user, namespace, name = (draw(TEXTS) for _ in range(5))
-        line = InvoiceLine(queue, project, user, namespace, name, f"job-{number}")
+        line = InvoiceLine(queue, project, user, namespace, name, f"job-{number}", draw(st.sampled_from(("", "2026-08"))))
         made.lines[line], amount = LineSum(), draw(AMOUNTS)
         for sums in (made.lines[line], made.total):
             sums.take("gpu_seconds", Decimal(60), amount)
@@ -39,8 +39,8 @@ def test_the_rows_of_an_invoice_are_its_total(invoice: Invoice) -> None:
     rows = list(csv.DictReader(StringIO(written("csv", invoice), newline="")))
     assert sum(Decimal(row["amount"]) for row in rows) == invoice.rounded
     jobs = [row for row in rows if row["line"] == "job"]
-    assert [tuple(row[name] for name in ("queue", "project", "user", "namespace", "name", "job")) for row in jobs] == [
-        (line.queue, line.project, line.user, line.namespace, line.name, line.job) for line in sorted(invoice.lines)
+    assert [tuple(row[name] for name in ("queue", "project", "user", "namespace", "name", "job", "month")) for row in jobs] == [
+        (line.queue, line.project, line.user, line.namespace, line.name, line.job, line.month) for line in sorted(invoice.lines)
     ]
 
 
