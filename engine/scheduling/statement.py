@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.scheduling.model.entities import Node, Status, Task
@@ -62,6 +64,17 @@ class Statement:
         """Undo everything, the last move first."""
         while self._moves:
             self._undo(self._moves.pop())
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Undo everything for a while."""
+        done = [(move.task, move.task.status, move.task.node) for move in self._moves]
+        self.discard()
+        yield
+        for task, status, node in done:
+            if status == "Releasing":
+                self._session.evicted.add(task)
+            self._move(task, status, node)
 
     def _undo(self, move: _Move) -> None:
         if move.task.status == "Releasing":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import combinations
 from math import comb
 from typing import Final
@@ -39,7 +39,8 @@ Rank = tuple[int, int]
 def give_notice(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
     """Review open notices, and choose victims for the first privileged job that starves and can be helped so.
 
-    What one notice is to free is taken for the next; in the end all is as it was, for nobody is evicted yet.
+    What one notice is to free is taken for the next, and what it leaves over is nobody's, for it may be withdrawn. In the end all
+    is as it was, for nobody is evicted yet.
 
     Args:
         session: the session.
@@ -49,9 +50,12 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
     if not waiting and not session.cluster.notices:
         return
     plan = Statement(session)
-    for notice in session.cluster.notices.values():
-        if notice.reserved is None:
-            _review(session, placement, notice, plan)
+    reviewed = [notice for notice in session.cluster.notices.values() if notice.reserved is None]
+    for notice in reviewed[1:]:  # what is needed while no other notice frees anything
+        _review(session, placement, notice, plan)
+        plan.discard()
+    for notice in reviewed:
+        _review(session, placement, notice, plan)
     if len(session.cluster.notices) >= MOST_NOTICES:
         plan.discard()
         return
@@ -70,8 +74,13 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
 
 
 def _review(session: Session, placement: Placement, notice: Notice, plan: Statement) -> None:
-    """Find out which victims of a notice are still needed, if those that are left free enough."""
-    jobs = session.cluster.jobs
+    """Find out which victims of a notice are still needed, if those that are left free enough.
+
+    A second review spares nobody whom the first one did not.
+    """
+    jobs, first = session.cluster.jobs, session.outcome.reviews.get(notice.id, NoticeReview([*notice.victims]))
+    if not first.enough:
+        return
     preemptor, queue = jobs.get(notice.preemptor), session.cluster.queues.get(notice.queue)
     if preemptor is None or queue is None or preemptor.held or preemptor.preemption.left:
         return
@@ -89,7 +98,11 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
         session.outcome.reviews[notice.id] = NoticeReview(enough=False)
         return
     moves.discard()
-    needed = _spare(session, order, lambda some: _fits(session, placement, queue, preemptor, some))
+    stay = notice.victims.keys() - first.spared
+    beside, always = _ways(session, placement, queue, preemptor, plan)
+    needed = _spare(session, order, beside, stay)
+    if stay and len(needed) > len(stay):  # for those that others' promises ask for, some of the rest may go
+        needed = _spare(session, needed, always)
     kept = _places(session, placement, queue, preemptor, needed)
     if kept is not None:
         plan.merge(kept)
@@ -152,7 +165,10 @@ def _cost(session: Session, job: Job) -> tuple[Rank, float, float, str]:
 def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
     session, placement = search.session, search.placement
     candidates = search.victims(queue, job)
-    chosen = _fewest(session, candidates, lambda some: _fits(session, placement, queue, job, some))
+    beside, always = _ways(session, placement, queue, job, plan)
+    chosen = _fewest(session, candidates, beside)
+    if chosen is not None and not always(chosen):  # it counts on what other notices leave over
+        chosen = _fewest(session, candidates, always)
     moves = None if chosen is None else _places(session, placement, queue, job, chosen)
     if chosen is None or moves is None:
         if job.key not in session.outcome.explained:
@@ -214,8 +230,8 @@ def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job
     return _spare(session, sorted(order[:high], key=cost, reverse=True), fits)
 
 
-def _spare(session: Session, victims: Sequence[Job], fits: Fits) -> list[Job]:
-    """Return the victims that are needed; those that come first are spared first.
+def _spare(session: Session, victims: Sequence[Job], fits: Fits, stay: Container[str] = ()) -> list[Job]:
+    """Return the victims that are needed, or have to stay in the notice by their key; those that come first are spared first.
 
     All are evicted once, and each comes back for a moment: so it costs in proportion to them.
     """
@@ -223,7 +239,7 @@ def _spare(session: Session, victims: Sequence[Job], fits: Fits) -> list[Job]:
     needed = []
     for victim in victims:
         gone[victim.key].discard()
-        if not fits(()):
+        if victim.key in stay or not fits(()):
             gone[victim.key] = _evict(session, victim)
             needed.append(victim)
     for victim in needed:
@@ -244,6 +260,21 @@ def _fits(session: Session, placement: Placement, queue: Queue, job: Job, victim
         return False
     moves.discard()
     return True
+
+
+def _ways(session: Session, placement: Placement, queue: Queue, job: Job, plan: Statement) -> tuple[Fits, Fits]:
+    """Return whether a job fits without some jobs: as other notices are carried out, and both so and while none of them is."""
+
+    def beside(some: Sequence[Job]) -> bool:
+        return _fits(session, placement, queue, job, some)
+
+    def always(some: Sequence[Job]) -> bool:
+        if not beside(some):
+            return False
+        with plan.undone():
+            return beside(some)
+
+    return beside, always
 
 
 def _places(session: Session, placement: Placement, queue: Queue, job: Job, victims: Iterable[Job]) -> Statement | None:
