@@ -9,6 +9,7 @@ import typer
 
 from engine.application.apply import part_of
 from engine.application.files import read_given
+from engine.application.places import Place
 from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters, unpriced_times
 from engine.application.questions import answered
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
@@ -25,13 +26,12 @@ prices = group("prices", Panel.ASK, "The price book: check, show and compare.")
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input.")]
 
 
-def _read(file: Path, cluster: str) -> dict[str, object]:
-    """Return the specification of the price book in a file, which is read as `lahar apply` reads it."""
+def _read(file: Path, cluster: str) -> tuple[Place, dict[str, object]]:
+    """Return the place and specification of the price book in a file, which is read as `lahar apply` reads it."""
     books = [document for document in read_given(file) if document.kind == "PriceBook"]
     if len(books) != 1:
         raise ValueError(f"{file}: has {len(books)} objects of kind PriceBook; write one")
-    part_of(cluster, str(file), books[0], now())
-    return spec_of(books[0].content)
+    return part_of(cluster, str(file), books[0], now()).place, spec_of(books[0].content)
 
 
 @prices.command("check", examples=["lahar prices check prices.yaml"])
@@ -41,7 +41,7 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
     It lists the resources that jobs have used and that no meter charges.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
-    spec = _read(file, settings.cluster)
+    place, spec = _read(file, settings.cluster)
     not_billed: list[str] = []
     try:
         with (
@@ -54,11 +54,11 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
         output.note(f"only the file itself was checked: {error}")
         book, faults = check_book(spec, (), now())
     for fault in faults:
-        output.fail(f"{file}: {fault.path}: {fault.message}")
+        output.fail(place.of_warning(f"{fault.path}: {fault.message}"))
     if book is None or faults:
         raise typer.Exit(BAD_INPUT)
     for notice in (*unpriced_times(book, now()), *unpriced_meters(book, now())):
-        output.note(f"{file}: {notice.path}: {notice.message}")
+        output.note(place.of_warning(f"{notice.path}: {notice.message}"))
     for name in not_billed:
         output.note(f"{file}: {name}: is used and not billed: it is no accelerator with GPU time")
     if output.as_json:
@@ -82,7 +82,7 @@ def show(context: typer.Context, log: LogOption = None, _as_json: JsonOption = T
 def diff(context: typer.Context, file: FileArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Show what a price book changes against the one in force; exit code 1 if anything does."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    spec = _read(file, settings.cluster)
+    _, spec = _read(file, settings.cluster)
     with opened(settings) as source:
         changes = diff_books(book_of(cluster_facts(source)).spec, spec)
     for change in changes:

@@ -127,6 +127,8 @@ def test_a_book_is_refused_for_its_own_reason_with_the_remedy(charged, versions,
     write(*versions)
     told = charged("apply", "prices.json", *NOW, code=2).err
     assert re.fullmatch(rf"lahar: prices\.json: line 1, column \d+: (PriceBook: )?{re.escape(reason)}\n", told), told
+    if LATER not in reason:  # the check has the time of now
+        assert charged("prices", "check", "prices.json", code=2).err == told
     assert [one["version"] for one in charged("prices", "show").record["versions"]] == ["2024", "2025", "2026", "2027"]
 
 

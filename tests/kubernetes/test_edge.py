@@ -324,6 +324,12 @@ def test_tenants_and_priority_classes() -> None:
             {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"state": "Closing"}},
             "spec.state: should be '', 'Open' or 'Closed'",
         ),
+        ({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"state": "open"}}, r"did you mean Open\?$"),
+        ({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"preemption": "Notise"}}, r"did you mean notice\?$"),
+        (
+            {"kind": "PriorityClass", "metadata": {"name": "p"}, "value": 1, "preemptionPolicy": "never"},
+            r"preemptionPolicy: .*; did you mean Never\?$",
+        ),
         (
             {"kind": "Queue", "metadata": {"name": "q", "annotations": {"volcano.sh/hierarchy": "root/a"}}},
             "metadata.annotations: volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights",
