@@ -45,7 +45,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "prices": Place("prices_group", Panel.ASK, "The price book: check, show and compare."),
     "verify": Place("operate", Panel.OPERATE, "Check that snapshots equal the history, and that each input taken has one outcome."),
     "export": Place("operate", Panel.OPERATE, "Write the log to standard output: all of it, one job or a range."),
-    "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log."),
+    "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log: all of it, or nothing."),
     "status": Place("run", Panel.OPERATE, "Show the engine's position and lag, shard by shard."),
     "callbacks": Place("callback_group", Panel.OPERATE, "List the registered callbacks; resume a disabled one."),
     "dead-letters": Place("letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again, discard them."),
