@@ -160,7 +160,7 @@ def test_a_watch_is_taken_in_as_it_comes(lahar):
 def test_two_that_append_at_once_leave_nothing_undone(lahar, files):
     lahar("apply", files["queue"])
     with ExitStack() as stack:
-        processes = [stack.enter_context(started("job", "submit", str(files["job"]))) for _ in range(4)]
+        processes = [stack.enter_context(started("job", "submit", "--allow-same-name", str(files["job"]))) for _ in range(4)]
         for process in processes:
             process.communicate(timeout=60)
             assert process.returncode == 0
