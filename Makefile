@@ -55,7 +55,7 @@ run: $(STAMP) ## Simulate real jobs on a cluster that is too small for them; sho
 	@$(LAHAR) billing explain 7322f51a878e
 	@echo
 	@echo 'Plots are in run/simulation/report.html, the bill as a page in run/bill.html, the whole history in run/simulated.db. Try next:'
-	@echo '  $(LAHAR) preemptions show openb_pods_3000/358    a notice that was taken back'
+	@echo '  $(LAHAR) preemptions show openb_pods_3000/368    a notice that was taken back'
 	@echo '  $(LAHAR) timeline default/openb-pod-5196         a job that was given notice, stopped, and went on'
 	@echo '  $(LAHAR) why default/openb-pod-5353 --at 2023-05-20T01:57:00Z'
 	@echo 'docs/tutorial.md asks a real history; docs/simulation.md simulates another cluster.'
