@@ -226,7 +226,7 @@ class TestDeadLetters:
         from engine.kubernetes import edge
         from engine.kubernetes.errors import ProjectionError
 
-        def refuse(_):
+        def refuse(*_):
             raise ProjectionError("status", "a field of the future")
 
         metadata = '{"name": "p", "namespace": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}'

@@ -104,7 +104,8 @@ def test_a_pod_that_runs_on_behind_its_deleted_job_runs_so_far(lahar):
         job("old", "08:00:00", 1, {"active": 1, "startTime": day("08:00:00")}),
         pod("p", owner("old"), version=2),
         {**job("old", "08:00:00", 3, {"active": 1, "startTime": day("08:00:00")}), "gone": 1},
-        pod("p", version=4, at="09:00:05"),
+        pod("p", version=4, at="08:01:00"),
+        pod("p", version=5, at="09:00:05"),
     )
     lahar("ingest", "--recorded", given=stream)
     assert lahar("job", "list").out.splitlines()[1].split()[-5:] == ["s", "1", "h", "so", "far"]

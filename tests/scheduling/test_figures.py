@@ -103,8 +103,8 @@ def test_a_record_of_a_cluster_without_the_oldest_is_read():
     deployment.settle()
     deployment.wait(2)
     stage, name = SchedulingStage(), cluster_record(CLUSTER)
-    *before, kept, opened, notices, newest = msgpack.decode(stage.dump(deployment.scheduling.state, name))
+    *before, kept, opened, notices, newest, _configuration = msgpack.decode(stage.dump(deployment.scheduling.state, name))
     assert (kept, opened, notices, newest) == ({"default": START}, 0, {}, 0)
     again = stage.initial()
     stage.load(again, [(name, msgpack.encode(before))])
-    assert msgpack.decode(stage.dump(again, name)) == [*before, {}, 0, {}, 0]
+    assert msgpack.decode(stage.dump(again, name)) == [*before, {}, 0, {}, 0, {}]
