@@ -38,6 +38,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "month": lambda value: "2031-05" if value is None else None,
     "charges": lambda value: value[1:] if value else [],
     "amount": lambda _: None,
+    "gpu_nano": lambda _: 500_000_000,
 }
 
 
