@@ -108,8 +108,8 @@ def test_a_simulation_without_progress_ends_and_says_what_jobs_wait_for():
     done = simulated([row(0), row(1, gpus=[9])], [machine()])
     assert done.jobs()["job-0"]["phase"] == "Completed"
     (waiting,) = done.waiting
-    assert (waiting["name"], waiting["line"], waiting["reason"]) == ("job-1", 2, "QueueLimit")
-    assert "with it, queue default would hold more than it may; 1 nvidia.com/gpu is missing" in waiting["why"]
+    assert (waiting["name"], waiting["line"], waiting["reason"]) == ("job-1", 2, "ClusterTooSmall")
+    assert "1 nvidia.com/gpu is missing" in waiting["why"]
 
 
 def test_a_configuration_that_places_nothing_is_told_by_its_jobs():
