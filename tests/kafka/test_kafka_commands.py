@@ -179,7 +179,8 @@ def test_who_only_appends_reads_the_log_once_at_most_and_twice_what_was_set_asid
 
     monkeypatch.setattr(KafkaLog, "_scan", scan)
     lahar("job", "submit", file)
-    assert read == []
+    assert len(read) == len(set(read)), "once, for the names of live jobs"
+    read.clear()
     for _ in range(2):  # four are known to wait, then to be open
         lahar("apply", file)
         assert read == ["dead-letters", "cluster", "job-events", "dead-letters", "jobs"]
