@@ -71,7 +71,7 @@ class _Queue:
     checked: int = 0
     """Up to how many shifts that was done."""
     later: dict[str, Micros] = field(default_factory=dict)
-    """Job of a kind that has news → when they are worth a record (microseconds)."""
+    """Job, but for held ones, that has news → when they are worth a record (microseconds)."""
     turn: list[tuple[Micros, str]] = field(default_factory=list)
     """The same as a heap; what differs from it is outdated."""
     first: list[Job] = field(default_factory=list)
@@ -217,12 +217,12 @@ class Explainer:
             due = self._due(queue, job.key, said, place, now)
             if due is not None and due <= now:
                 found.append((job.key, replace(said, place=place, waiting=every, ahead=waiting.ahead(key, _AHEAD))))
-            if member is None:
-                continue
             if due is not None and due > now:
                 queue.put_off(job.key, due)
                 continue
             queue.later.pop(job.key, None)
+            if member is None:
+                continue
             before = self._head(job.key).reason
             queue.look_at(job.key, margin(place, place if due is not None or before is None else before.place))
         ahead = waiting.last(_AHEAD) if waiting.held else []

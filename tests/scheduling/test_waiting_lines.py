@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from deployment import Deployment, task, vcjob
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.events.pod_shape import PodShape, pairs
@@ -100,6 +100,7 @@ def crowd(seed: int, configured: Configuration, before_each: Callable[[Deploymen
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @settings(deadline=None, max_examples=5)
+@example(seed=21)  # news of a job that was let in and stands far behind are put off
 @given(seed=st.integers(0, 10**6))
 def test_what_is_kept_changes_no_record(name, seed):
     configured = CONFIGURATIONS[name]
