@@ -16,16 +16,16 @@ from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPh
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import thing_record
-from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
+from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open, PlaceClaim
 from engine.scheduling.notices.membership import confirm, note_phase, note_run
 from engine.scheduling.pauses import leave_alone
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.plugins.gang import is_whole
-from engine.scheduling.state import KnownJob, State
+from engine.scheduling.state import ClusterState, KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "release", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -309,14 +309,14 @@ def _free(state: State, known: KnownJob, decision: str) -> None:
     stand(state, known)
 
 
-def _release(state: State, cluster: str, decision: str) -> None:
-    """Keep no place any more that an eviction was to free."""
-    for claimant in [state.jobs[key] for key in state.cluster(cluster).model.claimants]:
-        left = [claim for claim in claimant.head.claims if claim.decision != decision]
-        if len(left) < len(claimant.head.claims):
-            claimant.head.claims = left
-            touch(state, claimant)
-            stand(state, claimant)
+def release(state: State, cluster: ClusterState, over: Callable[[PlaceClaim], bool]) -> None:
+    """Keep the places no longer whose claims are over."""
+    for known in [state.jobs[key] for key in cluster.model.claimants]:
+        left = [claim for claim in known.head.claims if not over(claim)]
+        if len(left) < len(known.head.claims):
+            known.head.claims = left
+            touch(state, known)
+            stand(state, known)
 
 
 def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> None:
@@ -367,7 +367,7 @@ def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> No
         leave_alone(head, event.recordedtime)
     _free(state, known, event.data.decision)
     if event.data.kind == "evicted":
-        _release(state, head.cluster, event.data.decision)
+        release(state, state.cluster(head.cluster), lambda claim: claim.decision == event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
     _changed(state, known, event)

@@ -19,14 +19,14 @@ from engine.events.decisions import (
 )
 from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
-from engine.events.times import SECOND, Micros
-from engine.scheduling.absorb import await_answer, touch, touch_attempt
+from engine.events.times import SECOND
+from engine.scheduling.absorb import await_answer, release, touch, touch_attempt
 from engine.scheduling.explanations import words_of
 from engine.scheduling.job_records import Claim, Open, PlaceClaim
 from engine.scheduling.notices.evolve import evolve_notice
 from engine.scheduling.pauses import be_patient
 from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import ClusterState, KnownJob, State, next_mark
+from engine.scheduling.state import KnownJob, State, next_mark
 from engine.scheduling.upkeep import stand
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
@@ -77,23 +77,13 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
         cluster.own = (now, event.id)
     elif data.enqueued or data.bound or data.evicted:  # what was decided may let others go on
         cluster.own = (next_mark(now), event.id)
-    _expire(state, cluster, now)
+    release(state, cluster, lambda claim: claim.until <= now)
     for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
         known = state.jobs[ident]
         head = known.head
         head.retry, head.patience = (at if at > now else 0 for at in (head.retry, head.patience))
         touch(state, known)
         stand(state, known)
-
-
-def _expire(state: State, cluster: ClusterState, now: Micros) -> None:
-    """Keep no place any more whose time is over."""
-    for known in [state.jobs[key] for key in cluster.model.claimants]:
-        left = [claim for claim in known.head.claims if claim.until > now]
-        if len(left) < len(known.head.claims):
-            known.head.claims = left
-            touch(state, known)
-            stand(state, known)
 
 
 def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEvent) -> None:

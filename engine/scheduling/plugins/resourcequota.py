@@ -39,14 +39,14 @@ class ResourceQuota(Plugin):
         for quota in self.session.cluster.quotas:
             if quota.namespace != job.namespace or quota.scoped:
                 continue
-            asked = {name: amount for name in quota.hard if (amount := _asked(job.min_resources, name)) > 0}
+            wanted = {name: amount for name in quota.hard if (amount := _asked(job.min_resources, name)) > 0}
             missing = {
                 name: excess
-                for name, amount in asked.items()
+                for name, amount in wanted.items()
                 if (excess := quota.used.get(name, 0) + _asked(pending, name) + amount - quota.hard[name]) > 0
             }
             if missing:
-                if not explain_too_small(self.session, job, "QuotaTooSmall", self.NAME, job.namespace, asked, quota.hard):
+                if not explain_too_small(self.session, job, "QuotaTooSmall", self.NAME, job.namespace, wanted, quota.hard):
                     self.session.explain(job, "QuotaExceeded", self.NAME, job.namespace, missing)
                 return REJECT
         return PERMIT
