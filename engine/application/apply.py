@@ -25,6 +25,7 @@ from engine.kubernetes.manifests.manifest import read_manifest, replacement_faul
 from engine.kubernetes.manifests.queue_rules import ROOT, tree_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.kubernetes.observation.cluster_facts import ClusterFacts, Known
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed_jobs import queues_of
@@ -57,7 +58,7 @@ class AppliedObject(NamedTuple):
     """Of a PriceBook: against the one in force."""
 
 
-def part_of(cluster: str, source: str, document: Document, recorded: int) -> Part:
+def part_of(cluster: str, source: str, document: Document, recorded: int, accelerators: Accelerators = BUILT_IN) -> Part:
     """Return an object with its fact.
 
     Args:
@@ -65,6 +66,7 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
         source: what it was read from, for messages; may be empty.
         document: the object.
         recorded: recorded time (microseconds).
+        accelerators: how many GPUs a node has.
 
     Raises:
         ValueError: it cannot be applied; the text says where it is and why.
@@ -76,7 +78,7 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
     if document.kind not in _KINDS:
         kind = document.kind or "an object without `kind`"
         raise RequestError(f"{place}: {kind} cannot be applied; Lahar takes {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
-    outcome = to_inputs(document, cluster, recorded)
+    outcome = to_inputs(document, cluster, recorded, accelerators)
     if isinstance(outcome, Refused):
         raise RequestError(f"{begin}{outcome.reason}")
     if isinstance(outcome, Ignored):
@@ -84,7 +86,7 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
     return Part(place, document, outcome)
 
 
-def parts_of(cluster: str, contents: Iterable[Mapping[str, Any]], recorded: int) -> list[Part]:
+def parts_of(cluster: str, contents: Iterable[Mapping[str, Any]], recorded: int, accelerators: Accelerators) -> list[Part]:
     """Return objects of a program with their facts; a message calls the second one `object 2 (Queue research)`.
 
     Raises:
@@ -93,7 +95,7 @@ def parts_of(cluster: str, contents: Iterable[Mapping[str, Any]], recorded: int)
     documents = (
         Document(0, f"object {number}{_called(content)}", dict(content)) for number, content in enumerate(contents, start=1)
     )
-    return [part_of(cluster, "", document, recorded) for document in documents]
+    return [part_of(cluster, "", document, recorded, accelerators) for document in documents]
 
 
 def _called(content: Mapping[str, Any]) -> str:

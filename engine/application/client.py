@@ -163,10 +163,10 @@ class Lahar:
             RequestError: it is no manifest of one job.
         """
         content = dict(one_object(manifest, "the manifest"))
-        with self._feed() as feed:
-            if not command and not allow_same_name:
+        if not command and not allow_same_name:
+            with self._feed() as feed:
                 feed.process()  # waiting submissions may take the name
-                must_be_free(self._questions, self._settings.cluster, [("", content)])
+            must_be_free(self._questions, self._settings.cluster, [("", content)])
         message = submission(self._settings.cluster, content, command or str(uuid4()), wall_clock(), strict=strict)
         return self._put(message, "/".join(job_name(content)[:2]), chosen=bool(command))
 
@@ -185,7 +185,7 @@ class Lahar:
         """
         recorded = wall_clock()
         given = [one_object(content, f"object {number}") for number, content in enumerate(objects, start=1)]
-        parts = parts_of(self._settings.cluster, given, recorded)
+        parts = parts_of(self._settings.cluster, given, recorded, self._settings.accelerators)
         with self._feed() as feed:
             applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
             return [*applied, *self._finish(feed)]

@@ -44,7 +44,11 @@ def apply(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     recorded = now() if at is None else moment(at)
-    parts = [part_of(settings.cluster, str(file), document, recorded) for file in files for document in read_objects(file)]
+    parts = [
+        part_of(settings.cluster, str(file), document, recorded, settings.accelerators)
+        for file in files
+        for document in read_objects(file)
+    ]
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         for applied in apply_parts(feed, target, settings.cluster, parts, recorded, strict=strict, warn=output.warn):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import lahar
+from engine.history.reading import cluster_facts
 from engine.history.summary import Summary
 
 BEGAN, ENDED, HOUR = "2026-04-01T08:00:00Z", "2026-04-01T09:00:00Z", 3600
@@ -160,3 +161,16 @@ def test_a_job_that_lahar_runs_has_the_gpus_of_its_template() -> None:
     with lahar.open("memory:") as log:
         log.submit(job)
         assert log.job("lab/half").spec.tasks[0].requests.gpus == Decimal("0.5")
+
+
+def test_rows_of_operators_hold_for_nodes_that_are_applied_as_for_those_that_are_read() -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1", "resourceVersion": "1"},
+        "status": {"allocatable": {"cpu": "8", "example.com/card": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    with lahar.open("memory:", accelerators={"example.com/card": "1"}) as applied:
+        applied.apply(node)
+        facts: list[Any] = [event.data for event in cluster_facts(applied.log)]
+    assert [fact.gpu for fact in facts] == [4]
