@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from engine.history.formatting import SHOWN_ZONE, stamp
+from engine.history.formatting import moment as moment_shown
 from engine.moments import parse_moment, zone_of
 
 NOW = datetime(2026, 5, 2, 10, 0, 30, tzinfo=UTC)
@@ -123,3 +126,15 @@ def test_a_moment_that_is_shown_in_a_zone_is_read_back_as_itself(moment):
     tokyo = zone_of("Asia/Tokyo")
     assume(1900 < moment.year < 9999)
     assert parse_moment(moment.astimezone(tokyo).isoformat(" "), NOW, BERLIN) == moment
+
+
+@pytest.mark.parametrize("micros", [2**62, 1])
+def test_a_moment_at_the_end_of_the_calendar_is_shown_in_every_zone(micros):
+    """A timer may be due in centuries: no zone's clock has a year after 9999."""
+    for name in ("Pacific/Kiritimati", "Pacific/Niue"):
+        token = SHOWN_ZONE.set(ZoneInfo(name))
+        try:
+            assert moment_shown(micros)
+            assert stamp(micros)
+        finally:
+            SHOWN_ZONE.reset(token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Final, Literal
 
@@ -30,17 +30,24 @@ SHOWN_ZONE: Final[ContextVar[tzinfo]] = ContextVar("SHOWN_ZONE", default=UTC)
 
 def moment(micros: int) -> str:
     """Format a moment: `2017-08-07 10:03:01Z`, with a fraction if it has one; in another zone than UTC with its offset."""
-    zone = SHOWN_ZONE.get()
-    if zone is not UTC:
-        return from_micros(micros).astimezone(zone).isoformat(" ")
+    if SHOWN_ZONE.get() is not UTC:
+        return _shown(micros).isoformat(" ")
     date, _, rest = format_time(micros).partition("T")
     return f"{date} {rest.removesuffix('Z').removesuffix('.000000')}Z"
 
 
 def stamp(micros: int, digits: Literal["seconds", "milliseconds"] = "seconds") -> str:
     """Format a moment for a column: `2017-08-07T10:03:01`; in another zone than UTC with its offset."""
-    shown = from_micros(micros).astimezone(SHOWN_ZONE.get()).isoformat(timespec=digits)
+    shown = _shown(micros).isoformat(timespec=digits)
     return shown.removesuffix("+00:00") if SHOWN_ZONE.get() is UTC else shown
+
+
+def _shown(micros: int) -> datetime:
+    shown = from_micros(micros)
+    try:
+        return shown.astimezone(SHOWN_ZONE.get())
+    except OverflowError:  # a timer of centuries, of which the zone's clock would show a year after 9999
+        return shown
 
 
 def length(micros: int) -> str:
