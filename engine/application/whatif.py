@@ -101,13 +101,17 @@ def what_if(
     """
     if rules == OtherRules():
         raise SimulationError("nothing is to be different: give --scheduler, --queues, --nodes or --add-nodes")
+    if rules.more < 0 or bool(rules.more) != bool(rules.like):
+        raise SimulationError("the number of nodes more and the node that they are like go together")
     nodes = nodes_of(rules.nodes) if rules.nodes is not None else None
     objects = objects_of(rules.queues) if rules.queues is not None else []
     given = [None if path is None else _usable(load_configuration(path), str(path)) for path in (recorded, rules.scheduler)]
     recording = read_recording(log, window.begin, window.until, window.cluster)
     known = configurations_of(log, recording.cluster, recording.begin, recording.until)
     was = given[0] or (
-        _usable(read_configuration(known[0]), "the history") if known else load_configuration(settings.scheduler_config)
+        _usable(read_configuration(known[0]), "the history")
+        if known
+        else _usable(load_configuration(settings.scheduler_config), str(settings.scheduler_config))
     )
     other = given[1] or was
     ids = {job.id for job in recording.jobs}
