@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from engine.application.errors import RequestError
 from engine.application.questions import Questions
@@ -12,7 +12,6 @@ from engine.history.errors import NoPodGroupError, only_one
 from engine.history.fold import fold
 from engine.history.reading import events_of
 from engine.log.port import Position, SearchableLog, ShardId, ShardView
-from engine.processor.partitions import output_partitions
 from engine.processor.recovery import recover
 from engine.projection.job_tables import JobTables
 from engine.runtime.settings import Settings
@@ -78,6 +77,8 @@ class Scheduling:
         found = questions.ask(JobTables, lambda jobs: jobs.names(list(self._state.jobs)))
         self._names = {job: JobName(*called) for job, called in found.items()}
         self._meant, self._source = questions.meant, source
+        self.at: Final = at
+        """As of when the shard was read (microseconds); `None`: now."""
 
     def queues(self, cluster: str | None = None) -> list[QueueStanding]:
         """Return the queues, of one cluster or all, by cluster and name.
@@ -147,12 +148,10 @@ class Scheduling:
 
 def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, at: Micros) -> ShardView | None:
     """Return what the shard had written by a moment, to be folded without a snapshot; `None`: nothing."""
-    latest = source.look(shard)
-    found = None
-    for partition in output_partitions(source, stage, shard.number) if latest is not None else ():
-        for record in source.scan((partition.topic,)):
-            if record.shard == str(shard) and record.message.recordedtime <= at:
-                found = record if found is None or found.shardsequence < record.shardsequence else found
+    if source.look(shard) is None:
+        return None
+    written = (one for one in source.scan(stage.outputs) if one.shard == str(shard) and one.message.recordedtime <= at)
+    found = max(written, key=lambda record: record.shardsequence, default=None)
     return None if found is None else ShardView(Position(found.basis, found.message.recordedtime, found.shardsequence), [])
 
 

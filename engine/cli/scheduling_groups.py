@@ -8,7 +8,7 @@ import typer
 
 from engine.application.scheduling import Scheduling
 from engine.cli.app import JsonOption, LogOption, Panel, group
-from engine.cli.arguments import JobArgument, moment
+from engine.cli.arguments import JobArgument
 from engine.cli.render import whole_table
 from engine.cli.standings import (
     NONE,
@@ -179,7 +179,7 @@ def show_pod_group(
 
     def question(asked: Scheduling, source: SearchableLog) -> tuple[GroupStanding, Waiting | None]:
         group = asked.pod_group(job)
-        return group, waiting_of(source, group.job, None if at is None else moment(at))
+        return group, waiting_of(source, group.job, asked.at)
 
     output, (found, why) = answer(context, log, as_json, question, at)
     if shown_as_json(output, found):
