@@ -16,9 +16,9 @@ from engine.log.port import Searchable
 from statemachines.names import must_be_known
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
 
-__all__ = ["PHASES", "Selection", "full_type", "must_be_reasons", "must_be_types"]
+__all__ = ["Selection", "full_type", "must_be_reasons", "must_be_types"]
 
-PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES)))
+_PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES)))
 """Phases of all levels."""
 
 _VERSION: Final = re.compile(r"\.v[0-9]+$|\*$")
@@ -34,7 +34,7 @@ class Selection:
     """Phases entered, at any level."""
 
     def __post_init__(self) -> None:
-        must_be_known("phase", self.phases, PHASES)
+        must_be_known("phase", self.phases, _PHASES)
 
     def passes(self, data: Data) -> bool:
         """Return whether an event matches."""

@@ -40,7 +40,7 @@ class JobLine(JobState):
     now: int = 0
     """Running attempts count up to this time: the latest recorded time folded."""
     last_end: int | None = None
-    """Of its attempts."""
+    """Latest end of its attempts (microseconds)."""
     parked: bool = False
     opened: bool = True
     """False if its first input is parked; the line then shows what that input claims."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.events import Data, Event
 from engine.events.jobs import JobOpened
-from engine.history.reading import events_of
+from engine.history.reading import job_called
 from engine.log.port import Searchable
 
 __all__ = ["JobNames"]
@@ -27,12 +27,8 @@ class JobNames:
         """Return `namespace/name` of an event's job; for what is no job the beginning of its id."""
         job = event.subject
         if isinstance(event.data, JobOpened):
-            self._names[job] = _name(event.data)
+            self._names[job] = f"{event.data.namespace}/{event.data.name}"
         elif job not in self._names:
-            opened = (one.data for one in events_of(self._log, job) if isinstance(one.data, JobOpened))
-            self._names[job] = next(map(_name, opened), job[:_ID])
+            called = job_called(self._log, job)
+            self._names[job] = job[:_ID] if called == job else called
         return self._names[job]
-
-
-def _name(data: JobOpened) -> str:
-    return f"{data.namespace}/{data.name}"

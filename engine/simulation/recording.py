@@ -80,11 +80,10 @@ class Recording:
 def configurations_of(log: Searchable, cluster: str, begin: Micros, until: Micros | None) -> list[dict[str, Any]]:
     """Return the configurations of scheduling that a history records for a stretch, the one at its begin first."""
     found: list[dict[str, Any]] = []
-    for record in log.scan(("scheduling",)):
-        message = record.message
-        if message.type != RoundEnded.TYPE or (until is not None and message.recordedtime > until):
+    for record in log.scan(("scheduling",), {RoundEnded.TYPE}):
+        if until is not None and record.message.recordedtime > until:
             continue
-        event: Event[Any] = decode(message)
+        event: Event[Any] = decode(record.message)
         if event.clusterid == cluster and event.data.configuration:
             found = [*(found if event.recordedtime > begin else []), event.data.configuration]
     return found
