@@ -34,7 +34,7 @@ from engine.events.inputs import (
 from engine.events.vocabulary import INPUT_TOPICS, Data, adapter
 from engine.kubernetes.errors import KubernetesError, ProjectionError
 from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS, apply_object, delete_object
-from engine.kubernetes.observation.jobs import delete_job, observe_job, read_job_facts
+from engine.kubernetes.observation.jobs import delete_job, observe_job, read_kind
 from engine.kubernetes.observation.nodes import delete_node, observe_node
 from engine.kubernetes.observation.pods import delete_pod, observe_pod
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
@@ -152,7 +152,7 @@ def _take(content: dict[str, Any], cluster: str, recordedtime: int, accelerators
         return Ignored("an Event without its kind" if "involvedObject" in content else "it has no kind")
     if kind in _CLUSTER_KINDS:
         return _cluster_object(kind, content, cluster, recordedtime, accelerators, deleted=deleted)
-    if read_job_facts(content) is not None:
+    if read_kind(content) is not None:
         return _job(content, cluster, recordedtime, deleted=deleted)
     return Ignored(IGNORED_KINDS.get(kind, f"{kind} is no kind that Lahar reads"))
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.errors import EventError
 from engine.events.inputs import PodDeleted, PodObserved
-from engine.kubernetes.observation.jobs import read_job_facts
-from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
+from engine.kubernetes.observation.jobs import read_kind
+from engine.kubernetes.reading.documents import Document, Unreadable
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.identity import SERVICE_KINDS, controller, job_kind
 
@@ -49,7 +49,7 @@ class OwnerChains:
         above, kind = text(owner.get("uid")), job_kind(text(owner.get("kind")), owner.get("apiVersion"))
         if uid is None or above is None or kind in _SCHEDULES:
             return
-        if kind_of(item.content) != "Pod" and read_job_facts(item.content) is not None:
+        if read_kind(item.content) is not None:
             return
         self._above.setdefault(uid, _Owner(above, kind, text(owner.get("name"))))
         if len(self._above) > _OBJECTS:
@@ -65,12 +65,15 @@ class OwnerChains:
             return message
         for _ in range(_LENGTH):
             root = self._above.get(root.uid, root)
+        kind = root.kind
+        if kind is None or kind in SERVICE_KINDS:
+            return message
         try:
             event = decode(message)
         except EventError:
             return message  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
         data: Any = event.data
-        moved = _of_root(data.last if isinstance(data, PodDeleted) else data, root)
+        moved = _of_root(data.last if isinstance(data, PodDeleted) else data, root, kind)
         if moved is None:
             return message
         data = replace(data, last=moved) if isinstance(data, PodDeleted) else moved
@@ -78,8 +81,8 @@ class OwnerChains:
         return encode(told, root.uid)
 
 
-def _of_root(pod: PodObserved, root: _Owner) -> PodObserved | None:
-    """Return a pod as one of a job above its controller; `None`: a service is above it, it has no controller, or it is managed."""
-    if pod.owner is None or pod.managed or root.kind is None or root.kind in SERVICE_KINDS:
+def _of_root(pod: PodObserved, root: _Owner, kind: str) -> PodObserved | None:
+    """Return a pod as one of a job above its controller; `None`: it has no controller, or is managed."""
+    if pod.owner is None or pod.managed:
         return None
-    return replace(pod, job=root.uid, kind=root.kind, owner=root.name, through=pod.owner)
+    return replace(pod, job=root.uid, kind=kind, owner=root.name, through=pod.owner)

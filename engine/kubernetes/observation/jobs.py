@@ -19,7 +19,7 @@ from engine.kubernetes.observation.kinds.volcano_job import read_volcano_job
 from engine.kubernetes.reading.fields import last_write, mapping, moment, strings, text
 from engine.kubernetes.reading.identity import job_kind, people, queue_of
 
-__all__ = ["READERS", "delete_job", "observe_job", "read_job_facts"]
+__all__ = ["READERS", "delete_job", "observe_job", "read_job_facts", "read_kind"]
 
 READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], None]]] = {
     "Job": read_batch_job,
@@ -34,23 +34,23 @@ READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], No
 """Kind → reader of its specification and status."""
 
 
-def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
-    """Return the facts of a job object; `None` for a kind that Lahar does not read.
-
-    Args:
-        content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. Unreadable parts count as
-            absent.
-    """
+def read_kind(content: dict[str, Any]) -> str | None:
+    """Return the kind of a job object; `None` for a kind that Lahar does not read."""
     version = content.get("apiVersion")
     kind = job_kind(text(content.get("kind")), version)
-    reader = READERS.get(kind or "")
-    if kind is None or reader is None:
-        return None
-    if kind == "Job" and isinstance(version, str) and not version.startswith("batch/"):
+    if kind not in READERS or (kind == "Job" and isinstance(version, str) and not version.startswith("batch/")):
         return None  # other API groups have a kind Job too; items of an old List lack their version
+    return kind
+
+
+def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
+    """Return the facts of a job object, of which unreadable parts count as absent; `None` for a kind that Lahar does not read."""
+    kind = read_kind(content)
+    if kind is None:
+        return None
     metadata = mapping(content.get("metadata"))
     facts = JobFacts(kind, queue=queue_of(mapping(metadata.get("annotations")), mapping(metadata.get("labels"))))
-    reader(facts, mapping(content.get("spec")), mapping(content.get("status")))
+    READERS[kind](facts, mapping(content.get("spec")), mapping(content.get("status")))
     if facts.priority_class is None and kind != "VCJob":  # Volcano: the group's class is that of the job itself
         facts.priority_class = next((task.priority_class for task in facts.tasks if task.priority_class is not None), None)
     return facts

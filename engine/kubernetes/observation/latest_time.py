@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from engine.events.times import SECOND
-from engine.kubernetes.reading.fields import last_write, mapping, mappings, moment, whole
+from engine.kubernetes.reading.fields import deletion_asked, last_write, mapping, mappings, moment
 
 __all__ = ["shown_time"]
 
@@ -33,12 +32,7 @@ def shown_time(content: dict[str, Any]) -> int | None:
 
 def _times(content: dict[str, Any]) -> Iterator[int]:
     metadata, spec, status = (mapping(content.get(part)) for part in ("metadata", "spec", "status"))
-    deleted = moment(metadata.get("deletionTimestamp"))
-    if deleted is not None:
-        yield deleted - (whole(metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
-    written = last_write(metadata)
-    if written is not None:
-        yield written
+    yield from (time for time in (deletion_asked(metadata), last_write(metadata)) if time is not None)
     told = [metadata.get("creationTimestamp")]
     told += [status.get(field) for field in _OF_STATUS]
     told += [taint.get("timeAdded") for taint in mappings(spec.get("taints"))]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.events.times import SECOND
-from engine.kubernetes.reading.fields import code, mapping, mappings, moment, text, whole
+from engine.kubernetes.reading.fields import code, deletion_asked, mapping, mappings, moment, text, whole
 
 __all__ = ["Container", "PodView"]
 
@@ -106,8 +105,7 @@ class PodView:
     deletion: int | None
     """`metadata.deletionTimestamp` (microseconds); `None`: not being deleted."""
     deletion_asked: int | None
-    """When the deletion was requested: the timestamp less the grace period, which the API server keeps consistent when the grace
-    changes."""
+    """When the deletion was requested."""
     conditions: dict[str, dict[str, Any]]
     """Condition by type; the first of a type counts."""
     containers: list[Container]
@@ -121,9 +119,8 @@ class PodView:
         self.phase = text(status.get("phase"))
         self.reason = text(status.get("reason"))
         self.node = text(self.spec.get("nodeName"))
-        self.deletion = self.deletion_asked = moment(self.metadata.get("deletionTimestamp"))
-        if self.deletion is not None:
-            self.deletion_asked = self.deletion - (whole(self.metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
+        self.deletion = moment(self.metadata.get("deletionTimestamp"))
+        self.deletion_asked = deletion_asked(self.metadata)
         self.conditions = {}
         for condition in mappings(status.get("conditions")):
             kind = condition.get("type")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.events.times import parse_time
+from engine.events.times import SECOND, parse_time
 
-__all__ = ["code", "last_write", "mapping", "mappings", "moment", "strings", "text", "whole"]
+__all__ = ["code", "deletion_asked", "last_write", "mapping", "mappings", "moment", "strings", "text", "whole"]
 
 _NOTHING: Final[dict[str, Any]] = {}
 _LARGEST: Final = 2**31 - 1
@@ -61,6 +61,15 @@ def moment(value: object) -> int | None:
     never started.
     """
     return _moment(value) if isinstance(value, str) else None
+
+
+def deletion_asked(metadata: dict[str, Any]) -> int | None:
+    """Return when the deletion of an object was requested (microseconds); `None`: it is not being deleted.
+
+    That is the timestamp less the grace period, which the API server keeps consistent when the grace changes.
+    """
+    deleted = moment(metadata.get("deletionTimestamp"))
+    return None if deleted is None else deleted - (whole(metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
 
 
 def last_write(metadata: dict[str, Any]) -> int | None:

@@ -105,7 +105,11 @@ def _requests(
         return Requests(cpu, memory, _up(cards))  # most pods: to add up fractions takes as long as all the rest
     parts = accelerators.gpus(total, _NANO)
     if accelerators.qualified(total):  # each container's by itself
-        parts = _together(pod_spec, *[lambda container: accelerators.gpus(_of_container(container), _NANO)] * 2)
+
+        def gpus_of(container: dict[str, object]) -> dict[str, Fraction]:
+            return accelerators.gpus(_of_container(container), _NANO)
+
+        parts = _together(pod_spec, gpus_of, gpus_of)
     share = sum(parts.values(), Fraction(0)) or _annotated_share(annotations)
     unmetered = {name: _up(amount * 1000) for name, amount in accelerators.unmetered(total).items()}
     if not share and _GPU_MEMORY in annotations:
