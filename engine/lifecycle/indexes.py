@@ -19,7 +19,6 @@ from engine.events.inputs import DEFAULT_NAMESPACE
 from engine.lifecycle.claims import Claim, claim_of, restore
 from engine.lifecycle.job import Attempt, Job, Task, Timer, Waiters, category
 from engine.lifecycle.job_pages import SIZES, change_spec, change_tasks, clear, discard, keep
-from engine.lifecycle.pod_jobs import note_pods
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.raising import raise_rules
@@ -100,8 +99,6 @@ def note_submitted(state: ShardState, job: str) -> None:
 def index_job(state: ShardState, job: Job) -> None:
     """Rebuild the indexes of a job read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
-    if job.by_uid:
-        note_pods(state, (job.cluster, job.namespace), job.id, job.by_uid)
     standing = [attempt for attempt in job.attempts if attempt.object != "gone"]
     effects = ((effect, one) for one in standing for effect in (one.effect, one.creation, one.binding) if effect)
     job.by_effect = dict(effects) or EMPTY

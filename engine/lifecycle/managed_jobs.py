@@ -194,8 +194,8 @@ def pod_changed(
     event = _event_of(job, attempt, before, restarts)
     if job.delays:
         # An ended pod is not pending, and one that succeeded has run. (Volcano keeps the delays of killed pods.)
-        shown = event if attempt.live else "PodRunning" if attempt.phase == "Succeeded" else "PodFailed"
-        pointless = cancelled_by_event(delays(job, attempt.pod), shown, attempt.pod, attempt.uid)
+        seen_as = event if attempt.live else "PodRunning" if attempt.phase == "Succeeded" else "PodFailed"
+        pointless = cancelled_by_event(delays(job, attempt.pod), seen_as, attempt.pod, attempt.uid)
         yield from cancel(turn, job, pointless, f"{attempt.pod} is {attempt.phase}")
     if event not in {"OutOfSync", "PodRunning", "TaskFailed"}:
         raised = EventRaised(

@@ -106,7 +106,7 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
         )
         if job.live and phase in FINISHED_JOB_PHASES and job.kind != _TRACE:
             yield from wait_for_lost(turn, job)
-    elif phase == (seen.phase or phase) and (seen.reason != job.reason or gist(excerpt(seen.message)) != job.gist):
+    elif seen.phase in {None, phase} and (seen.reason != job.reason or gist(excerpt(seen.message)) != job.gist):
         yield turn.event(job, JobRevised(reason=seen.reason or "", message=excerpt(seen.message), version=seen.version))
 
 

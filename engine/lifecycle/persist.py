@@ -96,11 +96,11 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
         if rest is None:
             job = state.jobs[name] = codec.decode_job(record, pages.get(name, {}))
             index_job(state, job)
+            note_pods(state, (job.cluster, job.namespace), name, job.by_uid)
         else:
             state.closed[name] = record
             where, uids = codec.pods_of(record, pages.get(name, {}))
-            if uids:
-                note_pods(state, where, name, uids)
+            note_pods(state, where, name, uids)
             state.finished.append((rest, name))
             if stranger:
                 note_stranger(state, rest, name)

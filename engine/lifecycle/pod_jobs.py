@@ -23,8 +23,8 @@ def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterabl
 
     In logs of earlier releases a pod may be an attempt of several jobs; of these the one with the least id is indexed.
     """
-    known = state.pod_jobs.setdefault(where, {})
     for uid in uids:
+        known = state.pod_jobs.setdefault(where, {})
         known[uid] = min(known.get(uid, job), job)
 
 
@@ -40,7 +40,7 @@ def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Itera
 
 def names_another(state: ShardState, job: Job, pod: PodObserved) -> bool:
     """Return whether a pod of a job names another job: its owner changed after its attempt was recorded."""
-    if pod.job in (job.id, routing_key(job.id)):
+    if pod.job == job.id or pod.job == routing_key(job.id):
         return False
     owner = state.pod_jobs.get((job.cluster, job.namespace), {}).get(pod.job)
     return pod.job == pod.uid or owner != job.id  # its controller may be a pod of the job

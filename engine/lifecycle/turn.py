@@ -35,7 +35,19 @@ class Turn:
     """What the decisions of one turn share."""
 
     __slots__ = (
-        *("arrived", "cause", "cluster", "depth", "index", "last", "now", "origin", "root", "state", "time", "transitions", "work"),
+        "arrived",
+        "cause",
+        "cluster",
+        "depth",
+        "index",
+        "last",
+        "now",
+        "origin",
+        "root",
+        "state",
+        "time",
+        "transitions",
+        "work",
     )
 
     def __init__(self, state: ShardState, root: str, now: int, cluster: str, arrived: int | None = None) -> None:
