@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statemachines.errors import SelectorError, UnknownNameError
-from statemachines.names import must_not_be_misspelt, nearest
+from statemachines.names import hint, must_not_be_misspelt
 from statemachines.transition import Transition
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
 
@@ -51,16 +51,16 @@ def parse_selector(content: Mapping[str, Any]) -> Selector:
     """
     unknown = sorted(str(name) for name in content if name not in _FIELDS)
     if unknown:
-        raise SelectorError(f"unknown field {unknown[0]!r}; a selector has {', '.join(_FIELDS)}{_hint(unknown[0], _FIELDS)}")
+        raise SelectorError(f"unknown field {unknown[0]!r}; a selector has {', '.join(_FIELDS)}{hint(unknown[0], _FIELDS)}")
     levels, sources, phases, reasons, tasks = (_names(content, name) for name in _FIELDS[:5])
     for level in sorted(levels):
         if level not in _PHASES:
-            raise SelectorError(f"level: {level!r} is not one of {', '.join(_PHASES)}{_hint(level, _PHASES)}")
+            raise SelectorError(f"level: {level!r} is not one of {', '.join(_PHASES)}{hint(level, _PHASES)}")
     possible = {phase for level in (levels or _PHASES) for phase in _PHASES[level]}
     for name, asked in (("from", sources), ("to", phases)):
         for phase in sorted(asked - possible):
             having = " or ".join(sorted(levels or _PHASES))
-            raise SelectorError(f"{name}: no {having} has a phase {phase!r}{_hint(phase, possible)}")
+            raise SelectorError(f"{name}: no {having} has a phase {phase!r}{hint(phase, possible)}")
     try:
         must_not_be_misspelt("reason", reasons, REASONS)
     except UnknownNameError as error:
@@ -69,11 +69,6 @@ def parse_selector(content: Mapping[str, Any]) -> Selector:
     if not isinstance(labels, Mapping) or not all(isinstance(part, str) for pair in labels.items() for part in pair):
         raise SelectorError("labels: give a map of label to value, both strings")
     return Selector(levels, sources, phases, reasons, tasks, dict(labels))
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known)
-    return "" if near is None else f"; did you mean {near}?"
 
 
 def _names(content: Mapping[str, Any], name: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from statemachines.errors import UnknownNameError
 
-__all__ = ["must_be_known", "must_not_be_misspelt", "nearest"]
+__all__ = ["hint", "must_be_known", "must_not_be_misspelt", "nearest"]
 
 _LISTED: Final = 12
 """Names listed in an error where none is near."""
@@ -29,6 +29,12 @@ def nearest(given: str, known: Iterable[str], likeness: float = 0.6) -> str | No
     by_fold = {name.casefold(): name for name in sorted(known)}
     found = get_close_matches(given[:_LONGEST].casefold(), by_fold, 1, likeness)
     return by_fold[found[0]] if found else None
+
+
+def hint(given: str, known: Iterable[str]) -> str:
+    """Return the end of a message that names the nearest known name; empty: there is none near."""
+    near = nearest(given, known)
+    return "" if near is None else f"; did you mean {near}?"
 
 
 def must_not_be_misspelt(what: str, given: Iterable[str], known: Collection[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic_core import ErrorDetails
 
-from statemachines.names import nearest
+from statemachines.names import hint
 
 __all__ = ["message_of"]
 
@@ -30,5 +30,4 @@ def message_of(fault: ErrorDetails, fields: Iterable[str] = ()) -> str:
             given, known = fault["loc"][-1], list(fields)
         case _:
             return text
-    near = nearest(given, known) if isinstance(given, str) else None
-    return text if near is None else f"{text}; did you mean {near}?"
+    return text + (hint(given, known) if isinstance(given, str) else "")
