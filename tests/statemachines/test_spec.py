@@ -8,7 +8,14 @@ import pytest
 
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, RaiseRule, Requests, TaskSpec
 
-REQUESTS = {"cpu_milli": 0, "memory_bytes": 0, "gpu": 0, "gpu_share_milli": None, "gpu_nano": None, "unmetered": {}}
+REQUESTS: dict[str, object] = {
+    "cpu_milli": 0,
+    "memory_bytes": 0,
+    "gpu": 0,
+    "gpu_share_milli": None,
+    "gpu_nano": None,
+    "unmetered": {},
+}
 TASK: dict[str, object] = {
     "replicas": 1,
     "min_available": None,
