@@ -70,6 +70,10 @@ class Book:
         version = self.versions[place - 1] if place else None
         return version, self.cuts[place] if place < len(self.cuts) else None
 
+    def rules(self, version: str | None) -> PriceVersion:
+        """Return the rules of a version by its name; `None`: those without a price book."""
+        return NO_PRICES if version is None else self.names[version]
+
     def in_force(self, begin: Micros, until: Micros) -> tuple[str | None, str] | None:
         """Return the names of the price version and the month that hold from one moment to another; `None`: they change between."""
         if self._asked[0] != begin or self._asked[1] != until:

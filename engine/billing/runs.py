@@ -20,6 +20,7 @@ __all__ = [
     "LONGEST",
     "WAITING",
     "Segment",
+    "added",
     "fact_about",
     "is_billable",
     "is_rejected",
@@ -228,15 +229,19 @@ def _closed(runs: list[Run], worth: Worth, book: Book) -> list[Run]:
     if not used:
         return runs
     last = used[-1]
-    rules = book.names[last.price_version] if last.price_version is not None else NO_PRICES
+    rules = book.rules(last.price_version)
     total = sum(run.length for run in used)
     if worth == "preempted" and total <= rules.preempted_free_seconds:
         return [replace(run, free=run.kind != "reserved") for run in runs]
-    charged = max(_in_increments(total, rules), rules.minimum_seconds)
-    if charged == total:
+    if not (more := added(total, rules)):
         return runs
     begin = max(floor_hour(last.end - 1), last.start)
-    return [*runs, replace(last, record="excess", start=begin, length=charged - total)]
+    return [*runs, replace(last, record="excess", start=begin, length=more)]
+
+
+def added(total: Micros, rules: PriceVersion) -> Micros:
+    """Return what increments and minimum add to an attempt's use (negative: take from it; microseconds)."""
+    return max(_in_increments(total, rules), rules.minimum_seconds) - total
 
 
 def _in_increments(total: int, rules: PriceVersion) -> int:

@@ -12,6 +12,7 @@ from engine.billing.calendar import month_of
 from engine.billing.charges import charged
 from engine.billing.corrections import part
 from engine.billing.evolve import run_of
+from engine.billing.runs import added
 from engine.billing.state import Attempt, Known, Run, State
 from engine.billing.turn import Turn
 from engine.events import Event
@@ -87,8 +88,7 @@ def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[st
     known, back = turn.known, data.reverses
     standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
-        run, revision = run_of(data), attempt.revision
-        length = data.length if data.record == "excess" else data.end - data.start
+        run, revision, length = run_of(data), attempt.revision, data.end - data.start
         if standing:
             yield f"records what is recorded already: {stretch(standing[0])}"
         run = replace(run, month=month_of(run.start, turn.state.book.time_zone).name)
@@ -106,6 +106,9 @@ def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[st
     if run.price_version is not None and run.price_version not in turn.state.book.names:
         yield f"is priced by {run.price_version!r}, which the price book lacks"
         return
+    if back is None and run.record == "excess":
+        used = sum(one.length for one in attempt.recorded if one.record == "usage" and one.kind != "reserved")
+        length = added(used, turn.state.book.rules(run.price_version))
     expected = turn.recorded(attempt, run, revision, length, back)
     for name in UsageRecorded.__struct_fields__ if expected != data else ():
         should, found = getattr(expected, name), getattr(data, name)

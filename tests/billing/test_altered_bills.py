@@ -20,6 +20,7 @@ from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.history.billing import Finding, check_billing
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record
+from statemachines.spec import Requests
 
 BILLING = Partition("billing", 0)
 MONTH_LATER = 40 * 86_400
@@ -165,6 +166,21 @@ def test_a_field_of_a_withdrawal(name: str) -> None:
     assert differs(story.log, withdrawal.id, name)
     nothing = replace(withdrawal, data=with_fields(withdrawal.data, amount=None))
     assert with_more(story.log, nothing), "there is nothing left to take back"
+
+
+def test_the_length_of_an_excess_that_cost_nothing_and_was_taken_back() -> None:
+    story = Story()
+    story.prices({"prices": PRICES, "increment_seconds": 60, "round": "up"}, at=-10)
+    story.start("j", 0, 0, requests=Requests(0, 0, 0))
+    story.run("j", 0, 0)
+    story.end("j", 0, 100)
+    story.late("j", 0, 300, rank="node", ended=NOON + 50 * SECOND)
+    story.wait(600)
+    assert findings(story.log) == []
+    excess = [event for event in recorded(story.log) if event.data.record == "excess"]
+    assert [event.data.length for event in excess] == [20 * SECOND, 10 * SECOND]
+    for event in excess:
+        assert any("has length" in found.what for found in differs(story.log, event.id, "length"))
 
 
 @settings(max_examples=60)
