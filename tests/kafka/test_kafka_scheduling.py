@@ -58,7 +58,8 @@ def test_decisions_of_workers_that_are_killed_are_neither_lost_nor_doubled(make_
 
 def must_be_shown(lahar: Command) -> None:
     """Queues, nodes and pod groups of a log on Kafka, listed and one by one."""
-    nodes, groups, (queue,) = (lahar.records(kind, "list") for kind in ("node", "podgroup", "queue"))
+    nodes, groups, queues = (lahar.records(kind, "list") for kind in ("node", "podgroup", "queue"))
+    (queue,) = (queue for queue in queues if queue["name"] == "default")
     assert sum(len(node["pods"]) for node in nodes) == PARTS * JOBS * PODS
     assert [group["members"] for group in groups] == [{"Running": PODS}] * PARTS * JOBS
     assert queue["allocated"]["pods"] == PARTS * JOBS * PODS * 1000
