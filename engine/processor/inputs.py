@@ -2,6 +2,9 @@
 
 Waiting records of `cluster` come first. Those of other partitions are merged by recorded time; at equal times in the order of the
 stage's declaration, and within a partition by offset.
+
+A fact of the cluster that overtakes inputs about jobs is known early, and no more: it must not make their timers due. A shard of
+jobs takes it at the recorded time of the earliest input that waits. The shard that schedules plans with it, which moves its time.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
 Taken = tuple[int, Record, int]
-"""Index of the partition among the shard's inputs, the record, and its effective recorded time (microseconds)."""
+"""Index of the partition among the shard's inputs, the record, and the time to which it moves the shard's (microseconds)."""
 
 
 class Source(Protocol):
@@ -35,7 +38,7 @@ class Source(Protocol):
 class Inputs:
     """The waiting inputs in the log."""
 
-    def __init__(self, log: Log, partitions: Sequence[Partition], offsets: Sequence[int], batch: int) -> None:
+    def __init__(self, log: Log, partitions: Sequence[Partition], offsets: Sequence[int], batch: int, *, of_jobs: bool) -> None:
         """Begin at the offsets given.
 
         Args:
@@ -43,6 +46,7 @@ class Inputs:
             partitions: the shard's inputs.
             offsets: first offset of each.
             batch: records per read.
+            of_jobs: whether the shard is one of jobs, so that a fact of the cluster that overtakes moves no time.
         """
         heads = [
             _Head(log, place, partition, offset, batch)
@@ -52,6 +56,7 @@ class Inputs:
         self.partitions: Final = tuple(partitions)
         self._heads: Final = tuple(sorted(heads, key=lambda head: not head.goes_first))
         self._batch: Final = batch
+        self._of_jobs: Final = of_jobs
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
         """The head of the input that `peek` returned last."""
@@ -89,15 +94,25 @@ class Inputs:
             if found is not None and (first is None or found[2] < first[2]):
                 first, self._head = found, head
                 if head.goes_first:
-                    break
+                    return self._early(found) if self._of_jobs else found
         return first
+
+    def _early(self, fact: Taken) -> Taken:
+        place, record, time = fact
+        earliest = min(head.found[2] for head in self._heads if head.found is not None)
+        return fact if earliest == time else (place, record, earliest)
 
     def take(self) -> None:
         """Consume the input that `peek` returned last."""
-        head = self._head
-        head.found = next(head.rest, None)
-        if head.found is None:
-            head.next_chunk()
+        self._head.take()
+
+    def fact_recorded(self) -> int:
+        """Return when the last fact of the cluster that was taken was recorded (microseconds); 0: none was, or it is gone.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        return max((head.last_recorded() for head in self._heads if head.goes_first), default=0)
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
         """Return, for each partition, the append time of its oldest buffered input at or after an offset (microseconds).
@@ -131,12 +146,14 @@ class Retaken:
 class _Head:
     """The next record of one partition."""
 
-    __slots__ = ("_batch", "_log", "_records", "found", "goes_first", "next", "partition", "place", "rest")
+    __slots__ = ("_batch", "_last", "_log", "_records", "found", "goes_first", "next", "partition", "place", "rest")
 
     def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
         self._log = log
         self._batch = batch
         self.next = offset
+        self._last: int | None = None
+        """Recorded time of the last record taken; `None`: it stands in the log, before `next`."""
         self._records: list[Record] = []
         self.rest: Iterator[Taken] = iter(())
         """Records read after `found`."""
@@ -157,11 +174,24 @@ class _Head:
         self.rest = zip(repeat(self.place), records, map(_RECORDED, records), strict=False)
         self.found = next(self.rest, None)
 
-    def next_chunk(self) -> None:
-        """Advance past the chunk, and read the next one if this one was full."""
+    def take(self) -> None:
+        """Consume `found`. Behind the last one, advance past the chunk, and read the next one if this one was full."""
+        assert self.found is not None  # noqa: S101 - not allowed otherwise
+        self._last = self.found[2]
+        self.found = next(self.rest, None)
+        if self.found is not None:
+            return
         self.next = self._records[-1].offset + 1
         if len(self._records) == self._batch or sum(map(_SIZE, self._records)) >= READ_BYTES:
             self.refresh()
+
+    def last_recorded(self) -> int:
+        """Return the recorded time of the last record taken, by this process or one before it; 0: none was, or it is gone."""
+        if self._last is None:
+            before = self.next - 1
+            found = self._log.read(self.partition, before, 1) if before >= 0 else []
+            self._last = next((record.message.recordedtime for record in found if record.offset == before), 0)
+        return self._last
 
     def oldest(self, offset: int) -> int | None:
         """Return the append time of the first buffered record at or after an offset."""

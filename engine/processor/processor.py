@@ -17,6 +17,7 @@ from engine.processor.batch_retries import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
+from engine.processor.partitions import single_shard
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.shard_view import ShardView
@@ -172,7 +173,7 @@ class Processor(ShardView[S]):
         return self._run.rehearse()
 
     def _inputs(self, offsets: Vector) -> Inputs:
-        return Inputs(self.log, self.reads, offsets, self.batch)
+        return Inputs(self.log, self.reads, offsets, self.batch, of_jobs=not single_shard(self.stage))
 
     # --- timers by the clock ----------------------------------------------------------------------------------------------
 

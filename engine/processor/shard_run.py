@@ -238,7 +238,8 @@ class ShardRun(Generic[S]):
             return
         if self._absorbs[place] and not reasons:  # dead letters are not part of the state: recovery skips them
             stage.absorb(state, event, record.offset)
-        decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
+        now = max(self.now, event.recordedtime)  # a fact from which something follows moves the time even if it overtook inputs
+        decision = stage.park(state, event, now, reasons[0]) if reasons else stage.decide(state, event, now)
         first: Event[Any] | None = None
         while True:
             try:
@@ -252,7 +253,7 @@ class ShardRun(Generic[S]):
                 self._dead_letter(record, str(error))
                 return
             if first is None:
-                first = made
+                first, self.now = made, now
             stage.evolve(state, made)
             self._write(made, made.data.TOPIC, None)
         if first is None:

@@ -118,9 +118,13 @@ class ShardView(Generic[S]):
 
     @property
     def horizon(self) -> int:
-        """Timers due by this time fire while no input waits: the shard's time, or that of the stage's next postponed work."""
+        """Timers due by this time fire while no input waits.
+
+        It is the latest of the shard's time, that of the stage's next postponed work, and that of the last fact of the cluster,
+        which moved no time where it overtook inputs.
+        """
         run = self._run
-        return max(run.now, self.stage.unfinished(run.state) or run.now)
+        return max(run.now, self.stage.unfinished(run.state) or run.now, run.inputs.fact_recorded())
 
     def has_inputs(self) -> bool:
         """Return whether an input waits to be taken."""

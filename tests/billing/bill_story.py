@@ -36,6 +36,8 @@ class Story:
         self.shard = opened(self.log)
         self.sequences: Counter[str] = Counter()
         self.said = 0
+        self.outage = False
+        """Inputs wait."""
 
     def say(self, topic: Topic, data: Data, subject: str, at: float, recorded: float | None = None) -> None:
         """Append one input, and let the shard take it."""
@@ -46,7 +48,8 @@ class Story:
         sequence = self.sequences[subject] if topic == "job-events" else 0
         ident = digest(f"{topic} {self.said}".encode())
         append(self.log, [(topic, Event(ident, "test", data.TYPE, subject, time, now, sequence, subject, "", CLUSTER, data))])
-        self.shard.step()
+        if not self.outage:
+            self.shard.step()
 
     # --- jobs -------------------------------------------------------------------------------------------------------------
 

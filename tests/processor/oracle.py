@@ -24,7 +24,7 @@ from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.processor.accounts import SILENT, Accounts
 from engine.processor.breaker import REASON, text_of
 from engine.processor.inputs import Inputs, Taken
-from engine.processor.partitions import input_partitions, output_partitions
+from engine.processor.partitions import input_partitions, output_partitions, single_shard
 from engine.processor.recovery import Recovered, own_output
 from engine.processor.shard_run import Limit, ShardRun
 from engine.processor.snapshots import Loaded, Snapshots, state_hash
@@ -176,6 +176,7 @@ class _Again:
         self.stage = stage
         self.inputs = input_partitions(log, stage, number)
         self._absorbs_all = all(stage.absorbs(topic) for topic, _ in stage.inputs)
+        self._overtakes = not single_shard(stage)
         self.taken = 0
         self.passed: set[int] = set()
         """When timers were due that had not fired when they had to."""
@@ -186,7 +187,7 @@ class _Again:
         shard = ShardId(stage.name, number)
         held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
         recovered = Recovered(stage.initial(), Accounts(), Snapshots(stage, Loaded(1), 10**9))
-        inputs = Inputs(log, self.inputs, held.position.vector, 1)
+        inputs = Inputs(log, self.inputs, held.position.vector, 1, of_jobs=self._overtakes)
         # One output fills a commit, so that `fire` fires one timer: of several of one moment the last may not have fired yet.
         self.run: ShardRun[Any] = ShardRun(
             stage,
@@ -232,7 +233,8 @@ class _Again:
         causing: list[Iterator[Taken]] = []
         for place, given in waiting:
             (causing if place == last else others).append(_taken(place, given.below(vector[place])))
-        for found in chain(heapq.merge(*others, key=itemgetter(2)), *causing):
+        for place, taken, time in chain(heapq.merge(*others, key=itemgetter(2)), *causing):
+            found = place, taken, self._moves_to(place, time, record)
             self.must_have_fired(max(self.run.now, found[2]))
             if record is not None and (reason := self._too_large(found[1], record)):
                 # Only the log knows what is too large for it.
@@ -246,6 +248,12 @@ class _Again:
         """Tell whether a record follows from the last input of a partition at once, so that no other input came between."""
         # Where all inputs are absorbed, a fact of the cluster may have waited until there was a job.
         return _causes(taken, record) and not (self._absorbs_all and self.inputs[place].topic == "cluster")
+
+    def _moves_to(self, place: int, time: int, record: Record | None) -> int:
+        """Return to when an input moves the time: a fact of the cluster may have overtaken what was recorded before it."""
+        if self._overtakes and self.inputs[place].topic == "cluster":
+            return min(time, self.run.now if record is None else record.message.recordedtime)
+        return time
 
     def waiting(self, partition: Partition, offset: int) -> int:
         """Return how many records stand in a partition from an offset on: markers of transactions count as offsets only."""

@@ -321,7 +321,7 @@ class TestParking:
         (dropped,) = [event.data for event in written(log) if isinstance(event.data, EventRaised) and event.data.event == "dropped"]
         assert dropped.data == {"error": "BrokenError: a job that cannot be parked"}
         assert processor.state.counters["b"].total == 2
-        assert (processor.timer_due, processor.accounts.balanced) == (33, True)
+        assert (processor.timer_due, processor.accounts.balanced) == (31, True)
         assert state_hash(processor.stage, processor.state) == state_hash(CountingStage(), started(log).state)
 
     def test_a_timer_that_cannot_be_dropped_either_stops_the_shard(self, log: MemoryLog) -> None:

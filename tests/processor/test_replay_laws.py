@@ -9,11 +9,12 @@ from pathlib import Path
 
 import lifecycle_inputs
 import pytest
-from counting_stage import CountingStage, Shard, inputs, scripted
+from counting_stage import CountingStage, Shard, inputs, node, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.events import Message, Topic
+from engine.events import Event, Message, Topic, encode
+from engine.events.inputs import NodeObserved
 from engine.events.outcomes import Accounted
 from engine.lifecycle import job_pages, pods
 from engine.lifecycle.stage import LifecycleStage
@@ -73,7 +74,7 @@ def run_with_crashes(log: AnyLog, splits: Sequence[int], every: int) -> Processo
         life = next(lives)
         processor = opened(log, batch=life, every=every)
         for _ in range(life):
-            if not processor.step() and not processor.fire_due(processor.position.now):
+            if not processor.step() and not processor.fire_due(processor.horizon):
                 return processor
             check(processor)
 
@@ -175,6 +176,38 @@ def test_the_laws_hold_for_the_lifecycle_stage(splits: tuple[int, ...]) -> None:
     hashes = {state_hash(stage, found.state) for found in (whole, processor, from_zero)}
     assert len(hashes) == 1
     assert processor.accounts.outcomes == whole.accounts.outcomes
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps, st.integers(100_000, 102_000), st.integers(0, 60))
+def test_a_fact_of_the_cluster_that_overtakes_changes_no_event_about_others(
+    given_steps: list[tuple[int, int, int]], at: int, place: int
+) -> None:
+    """Only timers that were not due before may fire behind the last input, by the time of the fact."""
+    undisturbed, disturbed = MemoryLog(), MemoryLog()
+    script = scripted(given_steps)
+    fill(undisturbed, script)
+    fill(disturbed, [*script[:place], ("cluster", node("elsewhere", 1, 0, at=at)), *script[place:]])
+    for log in (undisturbed, disturbed):
+        opened(log).run_until_quiet()
+    before = events(undisturbed)
+    assert events(disturbed)[: len(before)] == before
+
+
+def test_a_fact_of_the_cluster_that_overtakes_changes_no_event_of_the_lifecycle() -> None:
+    undisturbed, disturbed = MemoryLog(), MemoryLog()
+    script = lifecycle_inputs.inputs(40)
+    late = max(message.recordedtime for _, message in script) + 86_400_000_000
+    elsewhere = encode(Event("x", "test", NodeObserved.TYPE, "elsewhere", late, late, 1, "", "", "c1", NodeObserved("elsewhere")))
+    fill(undisturbed, script)
+    fill(disturbed, [*script, ("cluster", elsewhere)])
+    for log in (undisturbed, disturbed):
+        processor: Processor[ShardState] = Processor(log, LifecycleStage())
+        processor.open()
+        processor.run_until_quiet()
+    before = events(undisturbed)
+    assert events(disturbed)[: len(before)] == before
+    assert len(events(disturbed)) > len(before), "a day later timers are due"
 
 
 def test_a_long_run_leaves_a_complete_snapshot_and_a_short_tail(monkeypatch: pytest.MonkeyPatch) -> None:
