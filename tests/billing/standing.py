@@ -59,7 +59,8 @@ def standing(events: Iterable[Event[Any]]) -> list[Record]:
         if data.record == "usage":
             covered = sorted({(record.start, record.end) for record in void})
             assert not covered or (covered[0][0], covered[-1][1]) == (data.start, data.end), data
-        found[key] = [record for record in found[key] if record not in void]
+        gone = {record.id for record in void}  # two records are compared field by field, and there may be thousands
+        found[key] = [record for record in found[key] if record.id not in gone]
     return [record for records in found.values() for record in records]
 
 
