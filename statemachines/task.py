@@ -28,6 +28,8 @@ class TaskFacts:
     dependencies_met: bool = True
     replacing: bool = False
     """An attempt killed to be replaced has not ended yet."""
+    owner_completed: bool = False
+    """Whoever owns the job says that it is completed, though not all of its pods may have been seen."""
 
 
 def _dependencies_met(facts: TaskFacts) -> bool:
@@ -38,6 +40,11 @@ def _dependencies_met(facts: TaskFacts) -> bool:
 def _completed(facts: TaskFacts) -> bool:
     """Enough replicas succeeded."""
     return task_completed(facts.spec, facts.counters.succeeded)
+
+
+def _completed_with_job(facts: TaskFacts) -> bool:
+    """Enough replicas succeeded; or the owner of the job says so of the job, and no replica is known to have failed."""
+    return _completed(facts) or (facts.owner_completed and not facts.counters.failed)
 
 
 def _failed(facts: TaskFacts) -> bool:
@@ -55,7 +62,7 @@ def _started(facts: TaskFacts) -> bool:
 
 def _unfinished(facts: TaskFacts) -> bool:
     """It had completed, and has got more replicas or attempts since."""
-    return not _completed(facts)
+    return not _completed_with_job(facts)
 
 
 def _too_many_pending(facts: TaskFacts) -> bool:
@@ -75,7 +82,8 @@ TASK_STATES: Final[Mapping[str, str]] = {
     "Pending": "Fewer attempts than its minimum have started. Running, Completed, Failed or Restarting follow.",
     "Running": "At least its minimum of attempts run or have ended. Pending, Completed, Failed or Restarting follow.",
     "Restarting": "Its attempts are being replaced. Pending follows; Completed or Failed when the job finishes.",
-    "Completed": "Enough replicas succeeded. Restarting follows when the job or task is restarted, Pending when it is scaled up.",
+    "Completed": "Enough replicas succeeded, or an observed job completed and none is known to have failed. "
+    "Restarting follows when the job or task is restarted, Pending when it is scaled up.",
     "Failed": "Too many replicas failed, or the job finished before it completed. Restarting follows when it is restarted. "
     "(Containers restarted in place too often raise TaskFailed and leave the phase: they may still succeed.)",
 }
@@ -109,7 +117,7 @@ _ROWS: Final[list[TransitionRow]] = [
         row
         for state in ("Waiting", "Pending", "Running", "Restarting")
         for row in (
-            TransitionRow(trigger="JobFinished", source=state, dest="Completed", conditions=["completed"]),
+            TransitionRow(trigger="JobFinished", source=state, dest="Completed", conditions=["completed_with_job"]),
             TransitionRow(trigger="JobFinished", source=state, dest="Failed"),
         )
     ),
@@ -126,6 +134,7 @@ TASK: Final[MachineTable[TaskFacts]] = MachineTable(
     {
         "dependencies_met": _dependencies_met,
         "completed": _completed,
+        "completed_with_job": _completed_with_job,
         "failed": _failed,
         "started": _started,
         "too_many_pending": _too_many_pending,

@@ -55,6 +55,7 @@ def _facts(job: Job, task: Task) -> TaskFacts:
         retrying=task.spec.main and success_out_of_reach(task.spec, task.counts.failed) and _may_be_restarted(job, task),
         dependencies_met=not waits or may_start(job.tasks, task.spec),
         replacing=_restarts(job, task) and bool(task.counts.terminating or task.open or job.kills),
+        owner_completed=not job.managed and job.phase == "Completed",
     )
 
 

@@ -66,14 +66,31 @@ def test_an_inferred_end_is_taken_back_by_a_new_attempt(driver):
     assert driver.path() == ["Failed", "Pending", "Running", "Completed"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([], "Completed"),
+        ([ended("a", index=0)], "Completed"),
+        ([running("a", index=0)], "Running"),
+        ([ended("a", index=0, phase="Failed", reason="AppFailed")], "Failed"),
+    ],
+    ids=["none", "one of two", "one that runs on", "one that failed"],
+)
+def test_tasks_of_a_job_whose_owner_says_completed_follow_it_unless_a_replica_failed(driver, seen, expected):
+    for one in seen:
+        driver.see(one)
+    driver.owner(JobObserved("train", "Job", version="9", phase="Completed", created=START, tasks={"main": 2}))
+    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", expected)
+
+
 def test_a_task_ends_with_its_inferred_job_when_an_older_pod_of_a_replica_is_seen_again(driver):
     """The old pod of an Indexed Job may outlive the one that took its place."""
     driver.see(running("old", index=5))
     driver.see(running("new", index=5))
     driver.see(ended("new"))
-    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Failed")
+    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Completed")
     driver.see(running("old", 2, index=5, restarts=1))
-    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Failed")
+    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Completed")
 
 
 def test_phases_carry_the_time_of_what_shows_them(driver):
