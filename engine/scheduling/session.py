@@ -390,6 +390,8 @@ class Session:
                     named: list[Task] | None = function(task, asked)
                     if named is not None:
                         left.difference_update(kinds.alike(by, set(asked).difference(named)))
+                if not left:
+                    break
             found |= left
         return found
 

@@ -31,8 +31,11 @@ class Drf(Plugin):
         self._tree: Tree | None = None
         self._followed = 0
         """How much of `Cluster.moved` the tree knows."""
+        self._revision = -1
+        """Of the cluster, for which `_kinds` and `_answers` hold."""
+        self._kinds: dict[str, Hashable] = {}
         self._asked: Hashable = None
-        """For what kind of task `_answers` are, and at which revision of the cluster."""
+        """For what kind of task `_answers` are."""
         self._answers: dict[Hashable, bool] = {}
 
     def _share(self, allocated: Amounts) -> float:
@@ -76,20 +79,31 @@ class Drf(Plugin):
         tree, answers = self._present_tree(), self._answers_for(task)
         tree.change(task.job, task.pod_class.items, 1)
         for victim in candidates:
-            kind = _kind(victim)
+            kind = self._kind(victim)
             if kind not in answers:
                 tree.change(victim.job, victim.pod_class.items, -1)
                 answers[kind] = tree.before(task.job.path, victim.job.path)
                 tree.change(victim.job, victim.pod_class.items, 1)
         tree.change(task.job, task.pod_class.items, -1)
-        return [victim for victim in candidates if answers[_kind(victim)]]
+        return [victim for victim in candidates if answers[self._kinds[victim.key]]]
 
     def _answers_for(self, task: Task) -> dict[Hashable, bool]:
         """Return the answers for a kind of task by kind of victim, while nothing moves: each takes a pass over the tree."""
-        asked = self.session.cluster.revision, _kind(task)
+        if self._revision != self.session.cluster.revision:
+            self._revision, self._kinds, self._asked = self.session.cluster.revision, {}, None
+        asked = self._kind(task)
         if self._asked != asked:
             self._asked, self._answers = asked, {}
         return self._answers
+
+    def _kind(self, task: Task) -> Hashable:
+        """Return what pods have in common that stand alike in the tree: class and queue, and what their jobs hold and ask for."""
+        kind = self._kinds.get(task.key)
+        if kind is None:
+            job = task.job
+            kind = job.path, frozenset(job.allocated.items()), frozenset(job.requested.items()), task.pod_class
+            self._kinds[task.key] = kind
+        return kind
 
     def _present_tree(self) -> Tree:
         """Return the tree, up to date: made when it is first needed in a session, then following the jobs that change."""
@@ -101,9 +115,3 @@ class Drf(Plugin):
                 self._tree.follow(job)
         self._followed = len(cluster.moved)
         return self._tree
-
-
-def _kind(task: Task) -> Hashable:
-    """Return the same for pods that stand alike in the tree: of one class, in jobs of one queue that hold and ask for the same."""
-    job = task.job
-    return job.path, frozenset(job.allocated.items()), frozenset(job.requested.items()), task.pod_class

@@ -24,7 +24,10 @@ class _Branch:
     weight: float = 1.0
     parent: _Branch | None = None
     children: dict[str, _Branch] = field(default_factory=dict)
-    job: bool = False
+    counted: dict[str, _Branch] = field(default_factory=dict)
+    """Its children but the jobs that hold nothing: thousands may wait, which add to no share."""
+    job: str = ""
+    """Name of a job among the children of its branch; empty: it is a branch."""
     allocated: Amounts = field(default_factory=dict)
     requested: Amounts = field(default_factory=dict)
     share: float = 0.0
@@ -52,9 +55,10 @@ class Tree:
         branch = self._root
         for name, weight in _branches(job.path):
             if name not in branch.children:
-                branch.children[name] = _Branch(weight, branch)
+                branch.children[name] = branch.counted[name] = _Branch(weight, branch)
             branch = branch.children[name]
-        branch.children[f"job {job.key}"] = _Branch(parent=branch, job=True)
+        name = f"job {job.key}"
+        branch.children[name] = _Branch(parent=branch, job=name)
         self.follow(job)
 
     def follow(self, job: Job) -> None:
@@ -63,14 +67,14 @@ class Tree:
         subtract(self._allocated, leaf.allocated.items())
         leaf.allocated, leaf.requested = dict(job.allocated), dict(job.requested)
         add(self._allocated, leaf.allocated.items())
-        _set_stale(leaf)
+        _changed(leaf)
 
     def change(self, job: Job, part: Part, by: int) -> None:
         """Let a job hold more (1) or less (-1)."""
         leaf = self._leaf(job)
         for amounts in (leaf.allocated, self._allocated):
             (add if by > 0 else subtract)(amounts, part)
-        _set_stale(leaf)
+        _changed(leaf)
 
     def _leaf(self, job: Job) -> _Branch:
         branch = self._root
@@ -115,17 +119,18 @@ class Tree:
                 if amount and (asked := branch.requested.get(name, 0)) and name != PODS
             )
             return
-        for child in branch.children.values():
+        counted = [branch.counted[name] for name in sorted(branch.counted)]  # sums of fractions depend on their order
+        for child in counted:
             if every or child.stale:
                 self._update(child, every=every, demanded=demanded)
-        active = [child.share for child in branch.children.values() if child.share and not child.saturated]
+        active = [child.share for child in counted if child.share and not child.saturated]
         smallest = min([1.0, *active])
         branch.allocated = {}
-        for child in branch.children.values():
+        for child in counted:
             scale = 1.0 if child.saturated or not child.share else smallest / child.share
             add(branch.allocated, [(name, amount * scale) for name, amount in child.allocated.items()])
         branch.share = dominant_share(branch.allocated, self._total)
-        branch.saturated = all(child.saturated for child in branch.children.values())
+        branch.saturated = len(counted) == len(branch.children) and all(child.saturated for child in counted)
 
 
 def build_tree(cluster: Cluster, total: Amounts) -> Tree:
@@ -137,8 +142,15 @@ def build_tree(cluster: Cluster, total: Amounts) -> Tree:
     return tree
 
 
-def _set_stale(leaf: _Branch) -> None:
-    branch: _Branch | None = leaf
+def _changed(leaf: _Branch) -> None:
+    """Count a job among those that hold something, or not; what is above it has to be calculated anew."""
+    branch = leaf.parent
+    assert branch is not None  # noqa: S101 - a job has one above it
+    if leaf.allocated:
+        branch.counted[leaf.job] = leaf
+    else:
+        branch.counted.pop(leaf.job, None)
+    leaf.stale = True
     while branch is not None:
         branch.stale = True
         branch = branch.parent
