@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from causes_in_order import must_be_in_order
 from typer.testing import CliRunner
 
 from engine.cli.main import app
@@ -21,7 +22,7 @@ from engine.events import Data, Event
 from engine.events.actions import ActionDeferred, ActionTaken, EffectRequested, EventRaised
 from engine.events.jobs import JobPhaseChanged
 from engine.history.fold import fold
-from engine.history.reading import events_of
+from engine.history.reading import events_of, history_of
 from engine.history.view import JobView
 from engine.kubernetes.observation.pods import observe_pod
 from engine.kubernetes.reading.documents import Document, read_documents
@@ -85,6 +86,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pla
         try:
             job = json.loads(CliRunner().invoke(app, ["job", "list", "--json"]).output)
             events = events_of(log, job["id"])
+            must_be_in_order(history_of(log, job["id"]))
         finally:
             log.close()
         view = fold(events)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from causes_in_order import must_be_in_order
 from lab_recordings import Line, differences, read_recording, shown_by
 
-from engine.history.reading import events_of
+from engine.history.reading import events_of, history_of
 from engine.runtime.engine import opened
 from engine.runtime.settings import Settings
 
@@ -42,6 +43,7 @@ def test_a_history_says_what_the_controller_said(lahar, folder, monkeypatch, sce
     shown = shown_by([line for part in parts for line in part])
     with opened(Settings(log="sqlite:./lahar.db")) as log:
         histories = {uid: events_of(log, uid) for uid in shown}
+        assert all(must_be_in_order(history_of(log, uid)) for uid in shown)
     assert list(differences(shown, histories)) == []
 
 
