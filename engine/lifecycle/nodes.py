@@ -10,9 +10,20 @@ from engine.events.attempts import AttemptChanged
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.lifecycle import lost_pods
 from engine.lifecycle.indexes import pods_on
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.turn import Decision, Events, Turn
 
-__all__ = ["decide"]
+__all__ = ["acts_at_once", "decide"]
+
+
+def acts_at_once(state: ShardState, event: Event[Data]) -> bool:
+    """Return whether something follows from a fact of a cluster, or would for a pod that is seen after it."""
+    if isinstance(event.data, NodeDeleted):
+        return True
+    if not isinstance(event.data, NodeObserved):
+        return False
+    node = event.clusterid, event.data.name
+    return event.data.ready == "Unknown" or node in state.awaited_on or node in state.on_node
 
 
 def decide(turn: Turn, event: Event[Data]) -> Decision:

@@ -129,6 +129,10 @@ class LifecycleStage:
         _check(job)
         return outcome
 
+    def in_turn(self, state: ShardState, event: Event[Data]) -> bool:
+        """Return whether a fact of a cluster does not overtake: pods that run on its node may have ended before."""
+        return nodes.acts_at_once(state, event)
+
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
         """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.
 

@@ -4,14 +4,15 @@ Waiting records of `cluster` come first. Those of other partitions are merged by
 stage's declaration, and within a partition by offset.
 
 A fact of the cluster that overtakes inputs about jobs is known early, and no more: it must not make their timers due. A shard of
-jobs takes it at the recorded time of the earliest input that waits. The shard that schedules plans with it, which moves its time.
+jobs takes it at the recorded time of the earliest input that waits; one that the stage acts on at once waits for its turn. The
+shard that schedules plans with facts of the cluster, which move its time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Final, Protocol
@@ -38,7 +39,16 @@ class Source(Protocol):
 class Inputs:
     """The waiting inputs in the log."""
 
-    def __init__(self, log: Log, partitions: Sequence[Partition], offsets: Sequence[int], batch: int, *, of_jobs: bool) -> None:
+    def __init__(
+        self,
+        log: Log,
+        partitions: Sequence[Partition],
+        offsets: Sequence[int],
+        batch: int,
+        *,
+        of_jobs: bool,
+        in_turn: Callable[[Record], bool] = lambda _record: False,
+    ) -> None:
         """Begin at the offsets given.
 
         Args:
@@ -47,6 +57,7 @@ class Inputs:
             offsets: first offset of each.
             batch: records per read.
             of_jobs: whether the shard is one of jobs, so that a fact of the cluster that overtakes moves no time.
+            in_turn: whether a fact of the cluster does not overtake.
         """
         heads = [
             _Head(log, place, partition, offset, batch)
@@ -57,6 +68,7 @@ class Inputs:
         self._heads: Final = tuple(sorted(heads, key=lambda head: not head.goes_first))
         self._batch: Final = batch
         self._of_jobs: Final = of_jobs
+        self._in_turn: Final = in_turn
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
         """The head of the input that `peek` returned last."""
@@ -93,14 +105,17 @@ class Inputs:
             found = head.found
             if found is not None and (first is None or found[2] < first[2]):
                 first, self._head = found, head
-                if head.goes_first:
-                    return self._early(found) if self._of_jobs else found
+                if head.goes_first and (early := self._early(found)) is not None:
+                    return early
         return first
 
-    def _early(self, fact: Taken) -> Taken:
+    def _early(self, fact: Taken) -> Taken | None:
+        """Return when a fact of the cluster is taken if it is next; `None`: not before others."""
         place, record, time = fact
         earliest = min(head.found[2] for head in self._heads if head.found is not None)
-        return fact if earliest == time else (place, record, earliest)
+        if earliest == time or not self._of_jobs:
+            return fact
+        return None if self._in_turn(record) else (place, record, earliest)
 
     def take(self) -> None:
         """Consume the input that `peek` returned last."""

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Final, TypeVar
 
+from engine.events import EventError, decode
 from engine.events.times import SECOND
 from engine.log.errors import FencedError, LogError, RecordTooLargeError
-from engine.log.port import Commit, Log, ShardLog, Vector
+from engine.log.port import Commit, Log, Record, ShardLog, Vector
 from engine.processor.batch_retries import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
@@ -21,7 +22,7 @@ from engine.processor.partitions import single_shard
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.shard_view import ShardView
-from engine.processor.stage import Stage
+from engine.processor.stage import Stage, TakesTurns
 from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
@@ -73,6 +74,7 @@ class Processor(ShardView[S]):
             hosted: whether this code runs inside another program: its garbage collector is then left on.
         """
         super().__init__(log, stage, number)
+        self._takes_turns: Final = stage if isinstance(stage, TakesTurns) else None
         self.batch: Final = batch
         """Most inputs per transaction."""
         self._most_inputs = Limit(batch)
@@ -173,7 +175,15 @@ class Processor(ShardView[S]):
         return self._run.rehearse()
 
     def _inputs(self, offsets: Vector) -> Inputs:
-        return Inputs(self.log, self.reads, offsets, self.batch, of_jobs=not single_shard(self.stage))
+        return Inputs(self.log, self.reads, offsets, self.batch, of_jobs=not single_shard(self.stage), in_turn=self._in_turn)
+
+    def _in_turn(self, record: Record) -> bool:
+        if self._takes_turns is None:
+            return False
+        try:
+            return self._takes_turns.in_turn(self._run.state, decode(record.message))
+        except EventError:
+            return False  # it is taken as a dead letter
 
     # --- timers by the clock ----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from engine.events import Data, Event, Topic
 
-__all__ = ["Counting", "Decision", "Figure", "Outcome", "Reads", "Stage"]
+__all__ = ["Counting", "Decision", "Figure", "Outcome", "Reads", "Stage", "TakesTurns"]
 
 Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 """Outcome of an input; exactly one, tested in this order (design rule 4)."""
@@ -39,6 +39,14 @@ class Counting(Protocol[S_contra]):
 
     def figures(self, state: S_contra) -> Iterable[Figure]:
         """Return what it counts, for metrics; called after each commit."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol[S_contra]):
+    """A stage of jobs that acts on some facts of the cluster at once, and therefore not before their time."""
+
+    def in_turn(self, state: S_contra, event: Event[Data]) -> bool:
+        """Return whether a fact waits for inputs about jobs that were recorded before it, instead of overtaking them."""
 
 
 class Stage(Protocol[S]):

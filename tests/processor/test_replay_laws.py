@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import Event, Message, Topic, encode
-from engine.events.inputs import NodeObserved
+from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.outcomes import Accounted
 from engine.lifecycle import job_pages, pods
 from engine.lifecycle.stage import LifecycleStage
@@ -194,13 +194,15 @@ def test_a_fact_of_the_cluster_that_overtakes_changes_no_event_about_others(
     assert events(disturbed)[: len(before)] == before
 
 
-def test_a_fact_of_the_cluster_that_overtakes_changes_no_event_of_the_lifecycle() -> None:
+@pytest.mark.parametrize(
+    "fact", [NodeObserved("elsewhere"), NodeObserved("node1", ready="Unknown"), NodeObserved("node1"), NodeDeleted("node1")]
+)
+def test_a_later_fact_of_the_cluster_changes_no_event_of_the_lifecycle_before_it(fact: NodeObserved | NodeDeleted) -> None:
     undisturbed, disturbed = MemoryLog(), MemoryLog()
     script = lifecycle_inputs.inputs(40)
     late = max(message.recordedtime for _, message in script) + 86_400_000_000
-    elsewhere = encode(Event("x", "test", NodeObserved.TYPE, "elsewhere", late, late, 1, "", "", "c1", NodeObserved("elsewhere")))
     fill(undisturbed, script)
-    fill(disturbed, [*script, ("cluster", elsewhere)])
+    fill(disturbed, [*script, ("cluster", encode(Event("x", "test", fact.TYPE, fact.name, late, late, 1, "", "", "c1", fact)))])
     for log in (undisturbed, disturbed):
         processor: Processor[ShardState] = Processor(log, LifecycleStage())
         processor.open()
