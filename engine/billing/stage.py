@@ -38,7 +38,7 @@ class BillingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 8
+    state_version: Final = 9
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "own"))
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
     exact: Final = (persist.BOOK,)
