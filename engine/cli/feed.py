@@ -103,13 +103,15 @@ class _Stream:
         self._moments = ListMoments(self._chains)
         self._arrived = 0
         """When the last input of a recorded file was there to be read; 0: none was."""
+        self._last = 0
+        """Its recorded time."""
         self._topic: Topic = "cluster"
         """Topic of that input."""
         self.tally = Tally()
 
     def read(self, file: Path) -> None:
         """Read a file to its end; appends the inputs read so far whenever it pauses."""
-        self._arrived = 0
+        self._arrived = self._last = 0
         try:
             with open_objects(file) as source:
                 self._read("" if str(file) == "-" else f"{file}: ", source)
@@ -171,9 +173,10 @@ class _Stream:
         """
         if arrived is None:
             return message
-        time = max(arrived, message.time)
-        self._arrived, self._topic = time + (time == self._arrived and topic != self._topic), topic
-        return message._replace(recordedtime=self._arrived)
+        self._arrived = max(arrived, message.time)
+        raised = max(self._arrived, self._last)
+        self._last, self._topic = raised + (raised == self._last and topic != self._topic), topic
+        return message._replace(recordedtime=self._last)
 
     def _append(self, *inputs: tuple[Topic, Message]) -> None:
         self._pending += inputs

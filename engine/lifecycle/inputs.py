@@ -46,7 +46,7 @@ from engine.lifecycle.pod_inputs import pod_of_job, settle_list
 from engine.lifecycle.pod_jobs import awaits_controller, controller_known, names_another
 from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
-from engine.lifecycle.turn import Decision, Events, Outcome, Turn
+from engine.lifecycle.turn import Decision, Events, Outcome, Turn, arrival
 
 __all__ = ["decide", "go_on", "release", "settled"]
 
@@ -131,7 +131,7 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         size += held_size(held)
         event = restore(held)
         turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
-        turn.arrived = min(event.recordedtime, turn.now)
+        turn.arrived = min(arrival(event), turn.now)
         whose = ownership.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index

@@ -46,7 +46,7 @@ from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.state import ShardState
-from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn
+from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn, arrival
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "STRANGERS", "LifecycleStage"]
@@ -118,7 +118,7 @@ class LifecycleStage:
     def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
         """Yield the events of an input; return its outcome."""
         if event.data.TOPIC == "cluster":
-            return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid, event.recordedtime), event))
+            return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid, arrival(event)), event))
         job = ownership.job_of(state, event)
         if event.id in job.seen or (job.id != event.subject and refused_inputs.was_released(peek(state, event.subject), event)):
             return "duplicate"
@@ -317,7 +317,7 @@ class LifecycleStage:
 
 def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:
     """Begin the turn of an input about a job."""
-    turn = Turn(state, event.id, now, event.clusterid, event.recordedtime)
+    turn = Turn(state, event.id, now, event.clusterid, arrival(event))
     return turn if job.id == event.subject else turn.about(job)
 
 

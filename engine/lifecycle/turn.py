@@ -14,12 +14,13 @@ from engine.events import Data, Event
 from engine.events.attempts import AttemptEvent
 from engine.events.ids import output_id
 from engine.events.jobs import JobOpened
+from engine.events.times import SECOND
 from engine.events.transitions import transition_of
 from engine.lifecycle.job import Job
 from engine.lifecycle.state import ShardState
 from statemachines.transition import Transition
 
-__all__ = ["SOURCE", "STAGE", "Decision", "Events", "Outcome", "Turn"]
+__all__ = ["SOURCE", "STAGE", "Decision", "Events", "Outcome", "Turn", "arrival"]
 
 STAGE: Final = "lifecycle"
 SOURCE: Final = "lahar/lifecycle"
@@ -29,6 +30,14 @@ Events = Generator[Event[Data], None, None]
 Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 Decision = Generator[Event[Data], None, Outcome]
 """The events of one input; returns its outcome."""
+
+
+def arrival(event: Event[Data]) -> int:
+    """Return when an input arrived (microseconds): its own time, or when it was recorded if that is a millisecond later or more.
+
+    A reader of a file raises the recorded times of lines of one moment by microseconds, which keeps their order.
+    """
+    return event.time if 0 <= event.recordedtime - event.time < SECOND // 1000 else event.recordedtime
 
 
 class Turn:
@@ -58,7 +67,7 @@ class Turn:
             root: id of the input, or of the `timer.fired` that begins it.
             now: recorded time of its events (microseconds).
             cluster: cluster of jobs that this turn opens.
-            arrived: recorded time of the input (microseconds); `None`: a timer begins the turn.
+            arrived: when the input arrived (`arrival`; microseconds); `None`: a timer begins the turn.
         """
         self.state = state
         self.root = root
@@ -69,7 +78,7 @@ class Turn:
         """Id of the direct cause of the next event."""
         self.now = now
         self.arrived = now if arrived is None else min(arrived, now)
-        """When the input was recorded. `now` is later if the shard took another input with a later time before it."""
+        """When the input arrived. `now` is later if the shard took another input with a later time before it."""
         self.time = now
         """Time of the fact being decided on."""
         self.cluster = cluster

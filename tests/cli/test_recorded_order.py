@@ -92,3 +92,12 @@ def test_a_deletion_without_a_time_has_one_moment_in_an_answer(lahar, folder, op
     moments = {word.rstrip(".,Z") for word in answer.split() if word.count(":") == 2}
     assert len(moments) == 1
     assert "because pod solo was deleted." in answer
+
+
+def test_what_keeps_the_order_of_lines_is_in_no_time_of_a_job(lahar, folder):
+    lines = [job("ADDED", 1), pod("ADDED", 2, "Running", 5), job("MODIFIED", 3, "Running", 5), job("DELETED", 4)]
+    (folder / "watch.jsonl").write_text("\n".join(lines) + "\n")
+    lahar("ingest", "--recorded", "watch.jsonl")
+    found = lahar("events", "--job", "lab/train", "--level", "job", "--json").records
+    times = {event["time"] for event in found if "data" in event}
+    assert times == {"2026-04-01T08:00:00.000000Z", "2026-04-01T08:00:05.000000Z"}
