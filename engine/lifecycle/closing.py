@@ -22,8 +22,15 @@ def last_seen(seen: int, deadline: int | None) -> int:
 
 
 def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
-    """Close a live attempt whose pod is no longer seen, at its last proof of life; its object counts as gone."""
-    end = attempt.since if attempt.uid is None else max(attempt.since, last_seen(attempt.seen, attempt.deadline))
+    """Close a live attempt whose pod is no longer seen, at its last proof of life; its object counts as gone.
+
+    One whose pod was never seen waited until its deletion was requested, or until now where there is none to delete.
+    """
+    if attempt.uid is not None:
+        seen = last_seen(attempt.seen, attempt.deadline)
+    else:
+        seen = turn.time if attempt.object == "absent" else attempt.asked
+    end = max(attempt.since, seen)
     return close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
 
 

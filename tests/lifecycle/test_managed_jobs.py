@@ -240,6 +240,15 @@ def test_pods_that_are_not_seen_after_a_stop_were_never_made(driver):
     assert driver.path() == ["Aborting", "Aborted"]
 
 
+def test_a_pod_that_was_never_seen_ends_no_earlier_than_it_was_stopped(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 2}))
+    driver.wait(3600)
+    driver.command("AbortJob")
+    driver.wait(60)
+    ends = [event.time for event in driver.events if isinstance(event.data, AttemptEnded)]
+    assert ends == [START + 3600 * SECOND] * 2
+
+
 def test_an_aborted_job_is_resumed(driver):
     started(driver, {"name": "a", "replicas": 2})
     driver.end("a", 0)
