@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import takewhile
 from typing import Final, Protocol, TypeVar
 
 from engine.application.errors import RequestError
 from engine.application.questions import Questions
+from engine.events import EventError, decode
 from engine.events.times import Micros
 from engine.history.errors import NoPodGroupError, only_one
 from engine.history.fold import fold
 from engine.history.reading import events_of
-from engine.log.port import Position, SearchableLog, ShardId, ShardView
+from engine.log.port import Partition, Position, Record, SearchableLog, ShardId, ShardView
+from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover
 from engine.projection.job_tables import JobTables
 from engine.runtime.settings import Settings
@@ -74,6 +78,10 @@ class Scheduling:
         view = source.look(shard) if at is None else _view_at(source, stage, shard, at)
         self._now: Micros = 0 if view is None else view.position.now
         self._state: State = stage.initial() if view is None else recover(source, stage, shard, view, 1, hosted=hosted).state
+        for record in () if view is None or at is None else _told_since(source, stage, shard, view, at):
+            with suppress(EventError):  # a dead letter
+                stage.absorb(self._state, decode(record.message, bounded=False), record.offset)
+                self._now = max(self._now, record.message.recordedtime)
         found = questions.ask(JobTables, lambda jobs: jobs.names(list(self._state.jobs)))
         self._names = {job: JobName(*called) for job, called in found.items()}
         self._meant, self._source = questions.meant, source
@@ -148,11 +156,28 @@ class Scheduling:
 
 def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, at: Micros) -> ShardView | None:
     """Return what the shard had written by a moment, to be folded without a snapshot; `None`: nothing."""
-    if source.look(shard) is None:
+    if (present := source.look(shard)) is None:
         return None
     written = (one for one in source.scan(stage.outputs) if one.shard == str(shard) and one.message.recordedtime <= at)
     found = max(written, key=lambda record: record.shardsequence, default=None)
-    return None if found is None else ShardView(Position(found.basis, found.message.recordedtime, found.shardsequence), [])
+    if found is None:
+        return ShardView(Position((0,) * len(present.position.vector), 0, 0), [])
+    return ShardView(Position(found.basis, found.message.recordedtime, found.shardsequence), [])
+
+
+def _told_since(source: SearchableLog, stage: SchedulingStage, shard: ShardId, view: ShardView, at: Micros) -> Iterator[Record]:
+    """Yield the inputs recorded by a moment that the shard took without an output: how they fell into commits does not count."""
+    present = source.look(shard)
+    ends = view.position.vector if present is None else present.position.vector
+    for partition, offset, end in zip(input_partitions(source, stage, shard.number), view.position.vector, ends, strict=True):
+        yield from takewhile(lambda record: record.message.recordedtime <= at, _from(source, partition, offset, end))
+
+
+def _from(source: SearchableLog, partition: Partition, offset: int, end: int) -> Iterator[Record]:
+    """Yield the records of a partition between two offsets."""
+    while offset < end and (found := source.read(partition, offset, 500)):
+        yield from (record for record in found if record.offset < end)
+        offset = found[-1].offset + 1
 
 
 def _of(cluster: str | None, found: list[S]) -> list[S]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -183,3 +184,16 @@ def test_queues_nodes_and_groups_are_listed_as_they_stood(lahar):
     assert lahar("queue", "list", "--at", "2026-03-01 08:00", "--json").records == []
     for command in (("podgroup", "list"), ("tenant", "list"), ("node", "list")):
         assert len(lahar(*command, "--at", "2026-03-01 10:30", "--json").records) <= 1
+
+
+@pytest.mark.parametrize("pieces", [1, 4, 100])
+def test_what_was_recorded_by_a_moment_does_not_depend_on_how_inputs_fell_into_commits(lahar, folder, pieces):
+    story = Path(__file__).parent.parent.parent / "examples" / "out-of-memory"
+    lahar("apply", story / "nodes.yaml", story / "job.yaml", "--at", "2026-03-03T11:00:00")
+    lines = (story / "pods.jsonl").read_text().splitlines(keepends=True)
+    size = -(-len(lines) // pieces)
+    for place in range(0, len(lines), size):
+        (folder / "part.jsonl").write_text("".join(lines[place : place + size]))
+        lahar("ingest", "--recorded", "part.jsonl")
+    held = {node["name"]: len(node["pods"]) for node in lahar("node", "list", "--at", "2026-03-03 11:30", "--json").records}
+    assert held == dict.fromkeys(["cpu-1", "cpu-2", "gpu-1", "gpu-2", "gpu-3"], 1)
