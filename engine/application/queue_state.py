@@ -8,8 +8,9 @@ from typing import Any, Final, Literal
 
 from engine.application.apply import AppliedObject, apply_parts, part_of
 from engine.application.feed import Feed
+from engine.events.jobs import JobOpened
 from engine.history.errors import only_one
-from engine.history.reading import cluster_facts
+from engine.history.reading import cluster_facts, job_events
 from engine.kubernetes.manifests.queue_rules import CLOSED_BY_PARENT, HIERARCHY, HIERARCHY_WEIGHTS, ROOT
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
@@ -85,12 +86,13 @@ def change_queue_state(
 
 
 def _queues(log: SearchableLog) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return cluster → queue → its specification; each cluster has the queues root and default."""
+    """Return cluster → queue → its specification; each cluster, known by facts or jobs, has the queues root and default."""
     facts = ClusterFacts()
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    clusters = {event.clusterid for event in job_events(log, {JobOpened.TYPE})}
     for event in cluster_facts(log):
         facts.absorb(event)
-        found.setdefault(event.clusterid, {ROOT: {}, DEFAULT_QUEUE: {}})
+        clusters.add(event.clusterid)
+    found: dict[str, dict[str, dict[str, Any]]] = {cluster: {ROOT: {}, DEFAULT_QUEUE: {}} for cluster in sorted(clusters)}
     for (cluster, kind, name), given in facts.objects.items():
         if kind == "Queue":
             found[cluster][name] = given.spec

@@ -197,3 +197,12 @@ def test_what_was_recorded_by_a_moment_does_not_depend_on_how_inputs_fell_into_c
         lahar("ingest", "--recorded", "part.jsonl")
     held = {node["name"]: len(node["pods"]) for node in lahar("node", "list", "--at", "2026-03-03 11:30", "--json").records}
     assert held == dict.fromkeys(["cpu-1", "cpu-2", "gpu-1", "gpu-2", "gpu-3"], 1)
+
+
+def test_the_default_queue_of_a_log_of_jobs_only_is_closed_and_opened(lahar, folder):
+    (folder / "job.yaml").write_text(yaml.safe_dump(job("train", "default", 1)))
+    lahar("job", "submit", "job.yaml")
+    lahar("queue", "close", "default")
+    assert [queue["state"] for queue in lahar("queue", "list", "--json").records if queue["name"] == "default"] != ["Open"]
+    lahar("queue", "open", "default")
+    assert "cannot be closed" in lahar("queue", "close", "root", code=2).err
