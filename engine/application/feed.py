@@ -31,7 +31,7 @@ __all__ = ["Feed", "Outcome", "Progress", "Taken"]
 Outcome = Literal["applied", "duplicate", "unchanged", "rejected", "refused", "appended"]
 """Outcome of an input; `appended`: another process will process it."""
 
-_REPEATED: Final = "an input with this id was taken before: nothing is done, this is its outcome; any other input needs a new id"
+_REPEATED: Final = "an input with this id was {} before, and nothing is done now; any other input needs a new id"
 
 Progress = Callable[[], AbstractContextManager[Callable[[int, int], object]]]
 """Opens a display of progress; the function that it yields is called with the inputs done and their total."""
@@ -261,7 +261,7 @@ class Feed:
             outcome = "unchanged"
         warnings = [warning for event in events for warning in getattr(event.data, "warnings", ())]
         if repeated and chosen:
-            warnings = [_REPEATED]
+            warnings = [_REPEATED.format("applied" if outcome == "duplicate" else outcome)]
         elif any(isinstance(event.data, JobRejected) for event in events):
             warnings += _warnings(message)
         if hint and not events:

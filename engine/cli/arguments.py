@@ -100,7 +100,9 @@ ReasonsOption = Annotated[
 ]
 NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only events that name this node.")]
 JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job.", autocompletion=_complete_job)]
-ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
+ById = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice for a job changes nothing.")
+]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Kept in the history.")]
 By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]
 NoProcessOption = Annotated[

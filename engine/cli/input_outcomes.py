@@ -72,7 +72,8 @@ def _show(taken: Taken, output: Output) -> None:
         for event in taken.events:
             output.console.print(Text.assemble((f"{event.subject}  ", "dim"), describe(event)), soft_wrap=True)
     else:
-        meaning = "unchanged: it was taken before" if taken.outcome == "duplicate" else taken.outcome
-        output.console.print(Text(f"{taken.name}: {meaning}"), soft_wrap=True)
+        ident = f"{taken.job}  " if taken.repeated else ""
+        meaning = "unchanged, it was applied before" if taken.outcome == "duplicate" else taken.outcome
+        output.console.print(Text.assemble((ident, "dim"), f"{taken.name}: {meaning}"), soft_wrap=True)
     for warning in taken.warnings:
         output.warn(taken.place.of_warning(warning))

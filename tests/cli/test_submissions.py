@@ -15,7 +15,7 @@ GOOD: dict[str, Any] = {
 }
 BAD: dict[str, Any] = {**GOOD, "spec": {**GOOD["spec"], "minAvailable": -1}}
 FAULT = "spec.minAvailable: must be at least 0"
-REPEATED = "an input with this id was taken before"
+REPEATED = "an input with this id was"
 
 
 @pytest.fixture
