@@ -29,13 +29,14 @@ from engine.events.ids import digest
 from engine.events.inputs import ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
-from engine.events.times import Micros, format_time
+from engine.events.times import Micros
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at, uncharged
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.closings import Closing, closings, is_behind
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
+from engine.history.formatting import exact
 from engine.history.reading import cluster_facts, cluster_records, events_of
 from engine.history.record_events import events_behind
 from engine.log.port import SearchableLog
@@ -368,11 +369,11 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
     asked, used, at = bills.closings().get(name), bills.ask(lambda usage: usage.periods()), min(now, wall_clock())
     future = ", as no time in the future is recorded as such" if now > at else ""
     if asked is not None and asked.taken:
-        raise PeriodError(f"{name} was closed at {format_time(asked.recorded)}; later corrections are on later invoices")
+        raise PeriodError(f"{name} was closed at {exact(asked.recorded)}; later corrections are on later invoices")
     if asked is not None:
-        raise PeriodError(f"the closing of {name} was asked for at {format_time(asked.recorded)}; billing has still to take it")
+        raise PeriodError(f"the closing of {name} was asked for at {exact(asked.recorded)}; billing has still to take it")
     if month.end > at:
-        raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then{future}")
+        raise PeriodError(f"{name} ends at {exact(month.end)}; close it then{future}")
     if bills.is_behind(month):
         raise PeriodError(
             f"billing has still to read job events of before the end of {name}: `lahar run --once`, or wait for a worker"
@@ -381,7 +382,7 @@ def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now
     if recorded is None and name not in used:
         raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
     if recorded is not None and recorded > at:
-        raise PeriodError(f"what open attempts used in {name} is recorded at {format_time(recorded)}; close it then{future}")
+        raise PeriodError(f"what open attempts used in {name} is recorded at {exact(recorded)}; close it then{future}")
     data = PeriodClosed(name, by)
     event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, at, at, 0, "", "", cluster, data)
     feed.append("cluster", [encode(event, cluster)])

@@ -14,8 +14,9 @@ from engine.events import Data, Event
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import METERS, PriceVersion, rate_name, read_book
-from engine.events.times import Micros, format_time
+from engine.events.times import Micros
 from engine.history.diff import Change
+from engine.history.formatting import exact
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
 __all__ = ["PriceBooks", "book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes", "unpriced_times"]
@@ -62,7 +63,7 @@ class PriceBooks:
             raise RequestError(f"{place.at(faults[0][0])}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
         before = self.name
         if not self.absorb(event):
-            at = format_time(event.recordedtime)
+            at = exact(event.recordedtime)
             raise RequestError(f"{place}: was applied at {at} already, and another price book after it; apply it at another time")
         if before in {"", given.name}:
             return []
@@ -148,7 +149,7 @@ def unpriced_times(book: Book, now: Micros) -> Iterator[Fault]:
     """Yield the gaps between versions that end after now, which may be meant."""
     for begin, end, version in zip(book.cuts, book.cuts[1:], book.versions, strict=False):
         if version is None and end > now:
-            gap = f"none is in force from {format_time(begin)} to {format_time(end)}"
+            gap = f"none is in force from {exact(begin)} to {exact(end)}"
             yield Fault("spec.versions", f"{gap}: use in that time is recorded with the amount 0 and listed as unpriced")
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.application.errors import RequestError
 from engine.events.errors import EventError
-from engine.events.times import format_time
+from engine.history.formatting import exact
 from engine.history.job_reference import resolve, resolve_known
 from engine.log.errors import LogError
 from engine.log.port import SearchableLog
@@ -111,7 +111,7 @@ def answered(
         if not recorded:
             raise error
         troubles.append(error)
-        warn(f"the answer is as of {format_time(recorded)}; the log cannot be read further")
+        warn(f"the answer is as of {exact(recorded)}; the log cannot be read further")
 
     yield asked(settings, source, JobTables, question, behind)
     for error in troubles[-1:]:

@@ -31,8 +31,8 @@ from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import BudgetStanding
+from engine.history.formatting import exact, plural
 from engine.history.formatting import moment as when
-from engine.history.formatting import plural
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
@@ -92,8 +92,8 @@ def _row(record: Record) -> tuple[str, ...]:
         f"{record.id[:12]}{'' if run.record == 'usage' else f' {run.record}'}",
         f"{run.namespace}/{run.job_name}",
         f"{run.task}[{run.index}] {run.attempt}",
-        format_time(record.start),
-        format_time(record.end),
+        exact(record.start),
+        exact(record.end),
         record.charge.meter,
         plain(record.quantity),
         f"{plain(record.amount)} {run.currency}" if record.charge.price is not None else "no price",
@@ -274,7 +274,7 @@ def explain(
 
 
 def _show_event(output: Output, event: Event[Data], text: str) -> None:
-    output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), text), soft_wrap=True)
+    output.console.print(Text.assemble((f"{event.id}  {exact(event.time)}  ", "dim"), text), soft_wrap=True)
 
 
 @billing.command("quote", examples=["lahar billing quote", "lahar billing quote --until 2026-11-01T00:00:00Z"])
@@ -295,7 +295,7 @@ def quote_command(
         found, uncharged = bills.quote(end := moment(until), tenant=tenant, other=other)
         if not found and not uncharged:
             hidden = BUT_OTHER if not other and any(bills.quote(end, tenant=tenant, other=True)) else ""
-            used = f"has used anything up to {format_time(end)} that is not recorded yet"
+            used = f"has used anything up to {exact(end)} that is not recorded yet"
             output.note(f"no running attempt{asked_for(None, tenant)} {used}{hidden}")
     for attempt in uncharged:
         output.warn(f"{attempt.sentence()}; give an earlier --until, or report its end (`lahar ingest`)")
@@ -339,7 +339,7 @@ def close(
         output.record({"period": period, "start": start, "end": end, "closed": closed})
         return
     done = "is closed" if closed else "will be closed once billing has taken this"
-    output.line(f"{period} {done}: {start} to {end}")
+    output.line(f"{period} {done}: {exact(month.start)} to {exact(month.end)}")
 
 
 @billing.command("verify", examples=["lahar billing verify"])

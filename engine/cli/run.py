@@ -12,9 +12,8 @@ from rich.text import Text
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import MetricsOption
 from engine.cli.output import Output
-from engine.events.times import format_time
 from engine.history.exact_numbers import dumps
-from engine.history.formatting import length
+from engine.history.formatting import exact, length
 from engine.history.status import ShardStatus, shard_status
 from engine.processor.partitions import shard_count
 from engine.runtime import run as processes
@@ -95,12 +94,12 @@ def _show_shard(output: Output, shard: ShardStatus) -> None:
     rows: list[tuple[str, Any]] = [(name, f"{taken:,} of {end:,} taken") for name, taken, end in shard.inputs]
     rows += [
         ("lag", f"{shard.lag:,} inputs"),
-        ("own time", format_time(shard.now) if shard.now else "-"),
+        ("own time", exact(shard.now) if shard.now else "-"),
         ("outputs", f"{shard.outputs:,}"),
         ("outcomes", ", ".join(f"{count:,} {name}" for name, count in shard.outcomes.items() if count) or "-"),
         ("parked jobs", shard.parked_jobs),
         ("dead letters", shard.dead_letters),
-        ("next timer", "-" if shard.timer_due is None else format_time(shard.timer_due)),
+        ("next timer", "-" if shard.timer_due is None else exact(shard.timer_due)),
         ("snapshot", _snapshot(shard)),
     ]
     for name, value in rows:

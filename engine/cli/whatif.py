@@ -15,8 +15,8 @@ from engine.application.whatif import OtherRules, Window, what_if
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, moment
 from engine.cli.output import Output
-from engine.events.times import format_time
 from engine.history.exact_numbers import dumps
+from engine.history.formatting import exact
 from engine.runtime.engine import opened
 from engine.simulation.comparison import Compared, Comparison, Figure, Number
 from engine.simulation.measures import FIGURES
@@ -128,8 +128,8 @@ def _warn(output: Output, answer: Comparison) -> None:
 
 
 def _show(output: Output, answer: Comparison) -> None:
-    end = "the end of the jobs" if answer.until is None else format_time(answer.until)
-    output.console.print(f"cluster {answer.cluster}, from {format_time(answer.begin)} to {end}")
+    end = "the end of the jobs" if answer.until is None else exact(answer.until)
+    output.console.print(f"cluster {answer.cluster}, from {exact(answer.begin)} to {end}")
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(("", "RECORDED", "AS IT WAS", "MODEL ERROR", "WHAT IF", "DIFFERENCE")):
         table.add_column(column, no_wrap=True, justify="right" if number else "left")

@@ -26,6 +26,7 @@ from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
 from engine.history.billed_pods import BilledPods
 from engine.history.billing_faults import charges_in, faults_of, stretch
+from engine.history.formatting import exact
 from engine.history.letters import dead_lettered
 from engine.history.phrases import attempt_of
 from engine.history.taken_inputs import TakenInputs
@@ -71,7 +72,7 @@ class Unfinished(NamedTuple):
     def sentence(self) -> str:
         """Return it in words."""
         behind = ["it has not read all job events and cluster facts yet"] if self.behind else []
-        review = [] if self.review is None else [f"a review is pending until {format_time(self.review)}: it will correct more"]
+        review = [] if self.review is None else [f"a review is pending until {exact(self.review)}: it will correct more"]
         return f"{self.shard}: {'; '.join((*behind, *review))}"
 
 

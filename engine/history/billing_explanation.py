@@ -22,7 +22,7 @@ from engine.events.decimals import plain
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.prices import METERS, Meter, PriceVersion
 from engine.events.times import Micros, format_time
-from engine.history.formatting import moment, plural
+from engine.history.formatting import exact, moment, plural
 from engine.history.reading import events_of
 from engine.history.record_events import cause_of, end_of, events_behind, node_fact, slot_of, terms_behind
 from engine.history.sentences import describe
@@ -168,7 +168,7 @@ class RecordExplanation:
             parts = " + ".join(f"{plain(one.size)} x {plain(one.weight)} ({one.meter})" for one in self.weights)
             yield f"{parts} = {charge.size} weighted units"
         if self.excess is None:
-            interval = f"{format_time(record.start)} to {format_time(record.end)}: "
+            interval = f"{exact(record.start)} to {exact(record.end)}: "
         else:
             yield from _excess_sentences(self.excess)
             interval = ""
@@ -229,7 +229,7 @@ class AdjustmentExplanation:
 
 def _excess_sentences(excess: Excess) -> Iterator[str]:
     for one in excess.used:
-        yield f"{one.kind} {format_time(one.start)} to {format_time(one.end)}: {_seconds(one.length)} s"
+        yield f"{one.kind} {exact(one.start)} to {exact(one.end)}: {_seconds(one.length)} s"
     rules = excess.rules
     terms = [] if rules is None else [f"increments of {_seconds(rules.increment_seconds)} s, {_ROUND[rules.round]}"]
     if rules is not None and rules.minimum_seconds:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from engine.events.times import SECOND, format_time, from_micros
 
-__all__ = ["NAMED", "SHOWN_ZONE", "agree", "amount", "brief", "length", "listed", "moment", "plural", "sentence", "stamp"]
+__all__ = ["NAMED", "SHOWN_ZONE", "agree", "amount", "brief", "exact", "length", "listed", "moment", "plural", "sentence", "stamp"]
 
 NAMED: Final = 4
 """Names listed before the rest is counted."""
@@ -40,6 +40,11 @@ def stamp(micros: int, digits: Literal["seconds", "milliseconds"] = "seconds") -
     """Format a moment for a column: `2017-08-07T10:03:01`; in another zone than UTC with its offset."""
     shown = _shown(micros).isoformat(timespec=digits)
     return shown.removesuffix("+00:00") if SHOWN_ZONE.get() is UTC else shown
+
+
+def exact(micros: int) -> str:
+    """Format a moment to the microsecond, as events have it: `2017-08-07T10:03:01.000000Z`; in another zone with its offset."""
+    return format_time(micros) if SHOWN_ZONE.get() is UTC else _shown(micros).isoformat(timespec="microseconds")
 
 
 def _shown(micros: int) -> datetime:

@@ -1,6 +1,8 @@
 """Filters with misspelt names, times in a zone, and names of jobs, as users of kubectl, git and journalctl expect."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +120,15 @@ def test_the_cluster_at_a_moment_is_a_table_of_its_jobs(seen):
     assert shown.splitlines()[3].split()[:2] == ["ml/etl-nightly", "Pending"]
     (job,) = seen("as-of", "2026-05-01 12:05:30", "--json").record["jobs"]
     assert (job["name"], job["phase"], job["live"]) == ("etl-nightly", "Pending", 1)
+
+
+@pytest.mark.parametrize("command", ["status", "billing records", "job list --all", "events", "billing explain"])
+def test_no_time_that_people_read_is_in_another_zone_than_the_one_asked_for(lahar, folder, command):
+    story = Path(__file__).parent.parent.parent / "examples" / "out-of-memory"
+    lahar("apply", story / "nodes.yaml", story / "job.yaml", "--at", "2026-03-03T11:00:00")
+    lahar("ingest", "--recorded", story / "pods.jsonl")
+    if command == "billing explain":
+        command += " " + lahar("billing", "records", "--json").records[0]["id"]
+    shown = lahar(*command.split(), "--tz", "Asia/Tokyo").out
+    assert re.search(r"\d\d:\d\d", shown)
+    assert not re.findall(r"\d\d:\d\d:\d\d(?:\.\d+)?Z", shown)
