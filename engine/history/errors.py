@@ -3,6 +3,7 @@
 HistoryError
 ├── NotFoundError           no such job or event in the log
 │   ├── UnopenedError           the job exists but no event has opened it
+│   ├── LaterError              the job was recorded after the moment asked about
 │   └── NoPodGroupError         the job exists but is not scheduled by Lahar, or is over
 ├── LostOriginalError       a reversal takes back a record that does not exist
 ├── AmbiguousError          several jobs or events match
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from engine.history.formatting import moment
 from statemachines.errors import LaharError
 from statemachines.names import nearest
 
@@ -25,6 +27,7 @@ __all__ = [
     "ExpiredTokenError",
     "ForeignTokenError",
     "HistoryError",
+    "LaterError",
     "LostOriginalError",
     "MalformedTokenError",
     "NoPodGroupError",
@@ -65,6 +68,14 @@ class UnopenedError(NotFoundError):
 
     def __init__(self, given: str) -> None:
         HistoryError.__init__(self, f"the job {given!r} is not opened yet; `lahar why {given}` shows what it waits for")
+        self.given = given
+
+
+class LaterError(NotFoundError):
+    """Raised when a job was recorded after the moment asked about."""
+
+    def __init__(self, given: str, known: int) -> None:
+        HistoryError.__init__(self, f"the job {given!r} was recorded after {moment(known)}; `lahar history {given}` shows when")
         self.given = given
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from engine.history.errors import NotFoundError
+from engine.history.errors import LaterError, NotFoundError
 from engine.history.explanation import Explanation
 from engine.history.noticed import noticed_of
 from engine.history.reading import JobHistory, find_event, history_of
@@ -57,6 +57,8 @@ def explain(
     history = history_of(log, job)
     if known is not None:
         history = JobHistory([event for event in history.events if event.recordedtime <= known], history.inputs)
+        if not history.events:
+            raise LaterError(what, known)
     if slot is None:
         notice = noticed_of(log, job, history.events, known)
         answer = why_job(history, waiting_of(log, job, known), notice, clock if known is None else known)

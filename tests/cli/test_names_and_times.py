@@ -132,3 +132,7 @@ def test_no_time_that_people_read_is_in_another_zone_than_the_one_asked_for(laha
     shown = lahar(*command.split(), "--tz", "Asia/Tokyo").out
     assert re.search(r"\d\d:\d\d", shown)
     assert not re.findall(r"\d\d:\d\d:\d\d(?:\.\d+)?Z", shown)
+
+
+def test_a_job_at_a_moment_before_it_was_recorded_is_said_to_come_later(seen):
+    assert "was recorded after 2026-01-01 00:00:00Z" in seen("why", "etl-nightly", "--at", "2026-01-01", code=3).err
