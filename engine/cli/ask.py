@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from typing import Annotated, Any
@@ -25,8 +26,8 @@ from engine.history.errors import UnopenedError
 from engine.history.event_filter import Selection, must_be_reasons
 from engine.history.exact_numbers import dumps
 from engine.history.explain import explain
+from engine.history.formatting import amount, stamp
 from engine.history.formatting import moment as shown_moment
-from engine.history.formatting import stamp
 from engine.history.reading import cluster_facts, events_of, job_events
 from engine.history.sentences import describe
 from engine.history.timeline import draw, timeline
@@ -282,8 +283,8 @@ def diff_command(
         if job is None:
             documents = [_cluster(source, at, by) for at in (first, second)]
             for document in documents:
-                # Parts of the question, and what `jobs_by_phase` sums up.
-                del document["as_of"], document["by"], document["jobs"]
+                del document["as_of"], document["by"]  # parts of the question
+                document["jobs"] = _by_name(document["jobs"])
             changes = diff_documents(*documents)
         else:
             events = events_of(source, meant(settings, source, job))
@@ -291,6 +292,17 @@ def diff_command(
     _show_changes(output, changes)
     if changes:
         raise typer.Exit(1)
+
+
+def _by_name(jobs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what is compared of jobs, by name; of several with one name the id is added."""
+    names = Counter((job["cluster"], job["namespace"], job["name"]) for job in jobs)
+    several = {name for name, count in names.items() if count > 1}
+    found = {}
+    for job in jobs:
+        ident = f"@{job['id'][:8]}" if (job["cluster"], job["namespace"], job["name"]) in several else ""
+        found[f"{job['namespace']}/{job['name']}{ident}"] = {field: job[field] for field in ("phase", "reason", "queue", "live")}
+    return found
 
 
 def _show_changes(output: Output, changes: list[Change]) -> None:
@@ -301,10 +313,15 @@ def _show_changes(output: Output, changes: list[Change]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for change in changes:
         table.add_row(
-            Text(change.path, style="cyan"), Text(_word(change.before), style="red"), "→", Text(_word(change.after), "green")
+            Text(change.path, "cyan"),
+            Text(_word(change.path, change.before), "red"),
+            "→",
+            Text(_word(change.path, change.after), "green"),
         )
     output.console.print(table if changes else "nothing changed")
 
 
-def _word(value: object) -> str:
+def _word(path: str, value: object) -> str:
+    if isinstance(value, int) and path.endswith("memory_bytes"):
+        return amount("memory", value)
     return "-" if value is None else str(value)

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.events import Data, Event
 from engine.events.jobs import JobOpened
+from engine.events.outcomes import Accounted
 from engine.history.reading import job_called
 from engine.log.port import Searchable
 
@@ -26,6 +27,8 @@ class JobNames:
     def name_of(self, event: Event[Data]) -> str:
         """Return `namespace/name` of an event's job; for what is no job the beginning of its id."""
         job = event.subject
+        if isinstance(event.data, Accounted):
+            return job  # a shard
         if isinstance(event.data, JobOpened):
             self._names[job] = f"{event.data.namespace}/{event.data.name}"
         elif job not in self._names:

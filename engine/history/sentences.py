@@ -63,6 +63,7 @@ from engine.events.jobs import (
     TaskPhaseChanged,
 )
 from engine.events.outcomes import (
+    Accounted,
     Anomaly,
     CommandRefused,
     InputOrphaned,
@@ -74,7 +75,7 @@ from engine.events.outcomes import (
     LetterDiscarded,
     RowRejected,
 )
-from engine.history.formatting import length, moment, plural
+from engine.history.formatting import length, listed, moment, plural
 from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
@@ -93,6 +94,12 @@ def describe(event: Event[Data]) -> str:
 
 def _budget_crossed(data: BudgetCrossed, at: str) -> str:
     return f"{data.threshold} % of the budget of {data.period} was crossed {at}: {data.amount} of {data.budget} {data.currency}"
+
+
+def _accounted(data: Accounted, at: str) -> str:
+    counts = {"unchanged": data.unchanged, "duplicate": data.duplicate, "late": data.late}
+    told = listed([f"{count} {outcome}" for outcome, count in counts.items() if count])
+    return f"inputs left no event of their own {at}: {told}"
 
 
 def _because(reason: str | None) -> str:
@@ -336,6 +343,7 @@ Teller = Callable[[Any, str], str]
 
 _CLAUSES: Final[dict[type[Data], Teller]] = {
     BudgetCrossed: _budget_crossed,
+    Accounted: _accounted,
     JobOpened: _opened,
     JobRevised: _revised,
     JobPhaseChanged: _phase,

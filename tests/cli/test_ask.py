@@ -139,6 +139,7 @@ class TestDiff:
     def test_the_cluster(self, past):
         paths = [change["path"] for change in past("diff", at(40), at(70), "--json", code=1).records]
         assert "jobs_by_phase.Completed" in paths
+        assert any(path.startswith("jobs.") and path.endswith(".phase") for path in paths)
         assert {"as_of", "by"}.isdisjoint(paths)
 
     def test_the_cluster_between_two_moments_at_which_nothing_happened(self, past):
