@@ -31,7 +31,8 @@ def pod_message(pod: PodView, phase: AttemptPhase) -> str:
     talking = [one for one in pod.containers if not one.running or one.status.get("lastState")]
     parts.extend(_named(one, several, _said(one, over=over)) for one in talking)
     if phase == "Bound":
-        parts.extend(_initializing(pod, one) for one in pod.inits)
+        latest = max((one.started for one in (*pod.containers, *pod.inits) if one.started is not None), default=0)
+        parts.extend(_initializing(one, sidecar=one.name in pod.sidecars, latest_start=latest) for one in pod.inits)
     elif not over:
         parts.extend(_named(one, several, _of_init(one)) for one in pod.inits)
     said = dict.fromkeys(part.strip() for part in parts if part)
@@ -39,8 +40,7 @@ def pod_message(pod: PodView, phase: AttemptPhase) -> str:
 
 
 def _named(one: Container, several: bool, said: str | None) -> str | None:
-    name = text(one.status.get("name"))
-    return f"{name}: {said}" if said and several and name else said
+    return f"{one.name}: {said}" if said and several and one.name else said
 
 
 def _said(one: Container, *, over: bool) -> str | None:
@@ -60,15 +60,20 @@ def _of_init(one: Container) -> str | None:
     return None if one.terminated else _said(one, over=False)
 
 
-def _initializing(pod: PodView, one: Container) -> str | None:
-    """Return the same of a pod that has not started: also which init container it waits for, since when."""
-    said, name = _of_init(one), text(one.status.get("name"))
-    if one.running and one.started is not None and not pod.is_sidecar(one):
+def _initializing(one: Container, *, sidecar: bool, latest_start: int) -> str | None:
+    """Return the same of a pod that has not started: also which init container it waits for, since when.
+
+    Args:
+        one: the init container.
+        sidecar: it keeps running beside the regular containers.
+        latest_start: when the last container of the pod started (microseconds).
+    """
+    said, name = _of_init(one), one.name
+    if one.running and one.started is not None and not sidecar:
         return f"init container {name} runs since {_moment(one.started)}" + (f"; {said}" if said else "")
     if not one.failed or one.finished is None:
         return _named(one, True, said)  # noqa: FBT003 - its pod has others
-    started = (other.started for other in (*pod.containers, *pod.inits) if other.started is not None)
-    stuck = ", and no container has started since" if one.finished > max(started, default=0) else ""
+    stuck = ", and no container has started since" if one.finished > latest_start else ""
     return f"init container {name} {said} at {_moment(one.finished)}{stuck}"
 
 

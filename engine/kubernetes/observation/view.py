@@ -17,6 +17,7 @@ class Container:
         "finished",
         "last_finished",
         "last_started",
+        "name",
         "reason",
         "restarts",
         "running",
@@ -27,6 +28,7 @@ class Container:
     )
 
     status: dict[str, Any]
+    name: str | None
     running: bool
     terminated: bool
     waiting: str | None
@@ -45,6 +47,7 @@ class Container:
 
     def __init__(self, status: dict[str, Any]) -> None:
         self.status = status
+        self.name = text(status.get("name"))
         state = status.get("state")
         running = terminated = waiting = None
         if isinstance(state, dict):
@@ -83,6 +86,7 @@ class PodView:
     __slots__ = (
         "conditions",
         "containers",
+        "deciding",
         "deletion",
         "deletion_asked",
         "inits",
@@ -90,6 +94,7 @@ class PodView:
         "node",
         "phase",
         "reason",
+        "sidecars",
         "spec",
         "status",
     )
@@ -111,6 +116,10 @@ class PodView:
     containers: list[Container]
     """Regular containers only: sidecars are init containers and never decide a pod."""
     inits: list[Container]
+    sidecars: frozenset[str]
+    """Names of the init containers that keep running beside the regular ones."""
+    deciding: list[Container]
+    """Containers whose ends decide a failed pod: regular ones; if none has ended, init containers. Sidecars never do."""
 
     def __init__(self, pod: dict[str, Any]) -> None:
         self.metadata = mapping(pod.get("metadata"))
@@ -128,25 +137,16 @@ class PodView:
                 self.conditions.setdefault(kind, condition)
         self.containers = [Container(one) for one in mappings(status.get("containerStatuses"))]
         self.inits = [Container(one) for one in mappings(status.get("initContainerStatuses"))]
+        always = (one for one in mappings(self.spec.get("initContainers")) if one.get("restartPolicy") == "Always")
+        self.sidecars = frozenset([name for one in always if (name := text(one.get("name"))) is not None])
+        self.deciding = self.containers
+        if self.inits and not any(one.terminated for one in self.containers):
+            self.deciding = [one for one in self.inits if one.terminated and one.name not in self.sidecars]
 
     @property
     def has_started(self) -> bool:
         """Whether a regular container ever ran."""
         return any(container.has_started for container in self.containers)
-
-    @property
-    def deciding(self) -> list[Container]:
-        """Containers whose ends decide a failed pod: regular ones; if none has ended, init containers. Sidecars never do."""
-        if any(one.terminated for one in self.containers):
-            return self.containers
-        return [one for one in self.inits if one.terminated and not self.is_sidecar(one)]
-
-    def is_sidecar(self, init: Container) -> bool:
-        """Return whether an init container keeps running beside the regular ones."""
-        name = init.status.get("name")
-        return any(
-            spec.get("name") == name and spec.get("restartPolicy") == "Always" for spec in mappings(self.spec.get("initContainers"))
-        )
 
     @property
     def disruption(self) -> str | None:

@@ -140,7 +140,7 @@ def _effective(pod_spec: dict[str, object], status: dict[str, object] | None) ->
         total = total | _of_whole_pod(pod_spec, status or {}, total)
     overhead = pod_spec.get("overhead")
     if isinstance(overhead, dict):
-        total = _plus(total, _of_resources(overhead))
+        _add(total, _of_resources(overhead))
     return total
 
 
@@ -151,16 +151,19 @@ def _together(
 ) -> dict[str, N]:
     """Return the larger of containers with sidecars and of the running maximum over the init containers, by resource."""
     running: dict[str, N] = {}
-    for container in mappings(pod_spec.get("containers")):
-        running = _plus(running, of_running(container))
     sidecars: dict[str, N] = {}
     peak: dict[str, N] = {}
+    for container in mappings(pod_spec.get("containers")):
+        _add(running, of_running(container))
     for container in mappings(pod_spec.get("initContainers")):
         if container.get("restartPolicy") == "Always":
-            sidecars = _plus(sidecars, of_running(container))
-        else:
-            peak = _largest(peak, _plus(sidecars, of_init(container)))
-    return _largest(_plus(running, sidecars), peak)
+            _add(sidecars, of_running(container))
+            continue
+        for name, amount in of_init(container).items():  # of other resources, what sidecars use at the end is as much
+            beside = amount + sidecars[name] if name in sidecars else amount
+            peak[name] = max(peak.get(name, beside), beside)
+    _add(running, sidecars)
+    return _largest(running, peak)
 
 
 def _of_whole_pod(pod_spec: dict[str, object], status: dict[str, object], together: _Amounts) -> _Amounts:
@@ -256,10 +259,10 @@ def _exactly(quantity: object) -> int:
         return 0
 
 
-def _plus(one: dict[str, N], other: dict[str, N]) -> dict[str, N]:
-    if not one or not other:
-        return one or other
-    return {name: one[name] + other[name] if name in one and name in other else both for name, both in (one | other).items()}
+def _add(total: dict[str, N], amounts: dict[str, N]) -> None:
+    """Add to a sum in place, so that a pod costs as much as its containers name resources, not their square."""
+    for name, amount in amounts.items():
+        total[name] = total[name] + amount if name in total else amount
 
 
 def _largest(one: dict[str, N], other: dict[str, N]) -> dict[str, N]:
