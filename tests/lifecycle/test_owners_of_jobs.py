@@ -169,6 +169,17 @@ def test_a_count_that_is_read_before_its_pods_start_starts_nothing():
     assert times(driver) == [("Running", 2)]
 
 
+@pytest.mark.parametrize(("written", "begin"), [("1970-01-12T14:16:45Z", 1805), (None, 1810)])
+def test_counts_alone_begin_a_phase_with_their_last_write_or_their_arrival_not_with_the_jobs_start_time(written, begin):
+    driver, start = Driver(), "1970-01-12T13:46:40Z"
+    metadata = {"name": "train", "uid": "j1", "creationTimestamp": start, "managedFields": [{"time": written}]}
+    status = {"active": 1, "ready": 1, "startTime": start}
+    job = observe_job({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "status": status})
+    driver.owner(job, at=1810)
+    driver.see(running("a", 1800))
+    assert times(driver) == [("Running", begin)]
+
+
 def test_a_retried_pod_takes_no_batch_job_back_to_pending():
     driver = Driver()
     driver.owner(seen("Job", 1, {"active": 1, "ready": 0}))

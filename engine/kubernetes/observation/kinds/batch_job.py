@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.kubernetes.observation.kinds.job_facts import MAIN, JobFacts, Row, Values, follow_counts, pods_of, task_of
-from engine.kubernetes.reading.fields import mapping, moment, whole
+from engine.kubernetes.reading.fields import mapping, whole
 
 __all__ = ["CONDITIONS", "read_batch_job"]
 
@@ -19,9 +19,12 @@ CONDITIONS: Final[Values] = {
 
 
 def read_batch_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    """Read specification and status."""
+    """Read specification and status.
+
+    `startTime` is when the controller took the job, or resumed it, before its first pod was made: it dates no phase.
+    """
     facts.tasks = [task_of(MAIN, pods_of(spec), spec.get("template"))]
-    follow_counts(facts, status, CONDITIONS, running=_has_run(status), since=moment(status.get("startTime")))
+    follow_counts(facts, status, CONDITIONS, running=_has_run(status))
 
 
 def _has_run(status: dict[str, Any]) -> bool:

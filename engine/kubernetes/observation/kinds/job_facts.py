@@ -102,12 +102,12 @@ def follow_conditions(facts: JobFacts, status: dict[str, Any], values: Values) -
             return
 
 
-def follow_counts(facts: JobFacts, status: dict[str, Any], values: Values, *, running: bool, since: int | None = None) -> None:
+def follow_counts(facts: JobFacts, status: dict[str, Any], values: Values, *, running: bool) -> None:
     """Set the phase of a kind that states ends and suspensions as conditions, and else only counts its pods."""
     follow_conditions(facts, status, values)
     facts.owner_decides = facts.phase == "Pending"
     if facts.phase is None:
-        facts.enter(Row("Running"), since) if running else facts.enter(Row("Pending"), None)
+        facts.enter(Row("Running") if running else Row("Pending"), None)  # no count tells since when
 
 
 def task_of(name: str, replicas: int, template: object, min_available: int | None = None) -> TaskFacts:
