@@ -1,8 +1,9 @@
 """The phase of an observed job: its owner's status, else its attempts.
 
 Lahar requests nothing for such a job, so it has neither effects nor policies. An end derived from attempts alone is inferred, and a
-new attempt revokes it; an end that the owner states is final. Some owners (batch/v1 Job, JobSet) only count pods: then Running
-begins with the first attempt that runs, and lasts until the owner states a suspension or an end, because counts lag behind pods.
+new attempt revokes it; an end that the owner states is final, unless its controller can run the job again. Some owners (batch/v1
+Job, JobSet) only count pods: then Running begins with the first attempt that runs, and lasts until the owner states a suspension or
+an end, because counts lag behind pods.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ class ObservedPhase(NamedTuple):
 
 
 def owner_shows(
-    phase: JobPhase, shown: JobPhase, *, inferred: bool, owner_decides: bool = True, counters: Counters | None = None
+    phase: JobPhase,
+    shown: JobPhase,
+    *,
+    inferred: bool,
+    owner_decides: bool = True,
+    runs_again: bool = False,
+    counters: Counters | None = None,
 ) -> ObservedPhase | None:
     """Return the phase after an observation of the owner's status.
 
@@ -33,12 +40,13 @@ def owner_shows(
         shown: the phase in the status.
         inferred: the present phase is an end inferred from attempts.
         owner_decides: the owner states the phase; otherwise Pending and Running are derived from its counts of pods.
+        runs_again: the owner can run the job again after an end.
         counters: current attempts.
 
     Returns:
         The owner's phase; `None` if it contradicts an end that the owner itself has stated: an anomaly.
     """
-    if phase in FINISHED_JOB_PHASES and not inferred and shown != phase:
+    if phase in FINISHED_JOB_PHASES and not inferred and not runs_again and shown != phase:
         return None
     if not owner_decides and shown in ("Pending", "Running"):
         seen = counters or Counters()

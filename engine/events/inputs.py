@@ -214,6 +214,8 @@ class JobObserved(Data):
     """Its controller states the phase. Otherwise Pending and Running follow from counts of pods, and observed pods are better."""
     written: StatedMicros | None = None
     """Latest time in its `managedFields`: when it was last written; `None`: it shows none."""
+    runs_again: bool = False
+    """Its controller can run it again after an end that it stated, as a SparkApplication whose specification changes."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

@@ -84,7 +84,14 @@ def _owner_shows(job: Job, seen: JobObserved) -> ObservedPhase | None:
     """Return the job's phase after an observation of its object; `None`: its status does not go with an end that it stated."""
     if seen.phase is None:
         return ObservedPhase(job.phase)
-    return owner_shows(job.phase, seen.phase, inferred=job.inferred, owner_decides=seen.owner_decides, counters=job.counts)
+    return owner_shows(
+        job.phase,
+        seen.phase,
+        inferred=job.inferred,
+        owner_decides=seen.owner_decides,
+        runs_again=seen.runs_again,
+        counters=job.counts,
+    )
 
 
 def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:

@@ -29,12 +29,13 @@ API: dict[str, str] = {
     "SparkApplication": "sparkoperator.k8s.io/v1beta2",
     "Framework": "frameworkcontroller.microsoft.com/v1",
 }
+VOLCANO = "Pending Aborting Aborted Running Restarting Completing Completed Terminating Terminated Failed"
 TABLES: dict[str, tuple[Values, str]] = {
     # table, and the values of the API type
     "Job": (batch_job.CONDITIONS, "Suspended Complete Failed FailureTarget SuccessCriteriaMet"),
     "VCJob": (
         volcano_job.PHASES,
-        "Pending Aborting Aborted Running Restarting Completing Completed Terminating Terminated Failed",
+        VOLCANO,
     ),
     "JobSet": (job_set.CONDITIONS, "Completed Failed Suspended StartupPolicyInProgress StartupPolicyCompleted"),
     "TrainJob": (train_job.CONDITIONS, "Suspended Complete Failed"),
@@ -119,7 +120,7 @@ STATUSES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
     ("TrainJob", true("Suspended"), "Pending", "JobSuspended"),
     ("TrainJob", true("Complete"), "Completed", "Why"),
     ("TrainJob", true("Failed"), "Failed", "Why"),
-    *(("VCJob", {"state": {"phase": phase, "reason": "r"}}, phase, "r") for phase in volcano_job.PHASES),
+    *(("VCJob", {"state": {"phase": phase, "reason": "r"}}, phase, "r") for phase in VOLCANO.split(" ")),
     *((kind, true("Created"), "Pending", None) for kind in training_jobs.REPLICA_SPECS),
     *((kind, true("Created", "Running"), "Running", None) for kind in training_jobs.REPLICA_SPECS),
     *((kind, true("Created", "Restarting"), "Restarting", "Why") for kind in training_jobs.REPLICA_SPECS),
@@ -151,11 +152,19 @@ STATUSES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
     ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "SUCCEEDED", "endTime": AT}, "Completed", None),
     ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "FAILED", "startTime": AT, "endTime": AT}, "Running", None),
     *(
-        ("SparkApplication", {"applicationState": {"state": state}}, row.phase, row.reason)
-        for state, row in spark_application.STATES.items()
-        if row is not None
+        ("SparkApplication", {"applicationState": {"state": state}}, phase, reason)
+        for states, phase, reason in (
+            (",SUBMITTED,RESUMING", "Pending", None),
+            ("SUBMISSION_FAILED", "Pending", "SubmissionFailed"),
+            ("SUSPENDING,SUSPENDED", "Pending", "JobSuspended"),
+            ("RUNNING,SUCCEEDING,FAILING", "Running", None),
+            ("PENDING_RERUN,INVALIDATING", "Restarting", None),
+            ("COMPLETED", "Completed", None),
+            ("FAILED", "Failed", None),
+            ("UNKNOWN", None, "UNKNOWN"),
+        )
+        for state in states.split(",")
     ),
-    ("SparkApplication", {"applicationState": {"state": "UNKNOWN"}}, None, "UNKNOWN"),
     ("Framework", {}, "Pending", None),
     ("Framework", {"state": "AttemptPreparing"}, "Pending", None),
     *(("Framework", {"state": f"AttemptDeletion{one}"}, "Running", None) for one in ("Pending", "Requested")),

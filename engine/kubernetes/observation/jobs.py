@@ -95,6 +95,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
         retry_count=facts.retry_count,
         job_version=facts.job_version,
         owner_decides=facts.owner_decides,
+        runs_again=facts.runs_again,
         written=last_write(metadata),
     )
 

@@ -68,6 +68,8 @@ class JobFacts:
     """Retries that the controller counts; `None`: it counts none."""
     job_version: int | None = None
     """Times the controller killed the whole job (Volcano `status.version`)."""
+    runs_again: bool = False
+    """The controller of this kind can run a job again that it had ended."""
     owner_decides: bool = True
     """The status states the phase; otherwise Pending and Running are derived from counts of pods."""
 

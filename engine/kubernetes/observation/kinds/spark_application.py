@@ -1,4 +1,7 @@
-"""SparkApplication (`sparkoperator.k8s.io`): the state of the application; a driver that ends may be run again."""
+"""SparkApplication (`sparkoperator.k8s.io`): the state of the application; a driver that ends may be run again.
+
+When its specification changes, the operator runs it again from whatever state it has, also COMPLETED and FAILED.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ def read_spark_application(facts: JobFacts, spec: dict[str, Any], status: dict[s
     """Read queue and status; the requests of its pods depend on the configuration of Spark."""
     batch = mapping(spec.get("batchSchedulerOptions"))
     facts.queue, facts.priority_class = text(batch.get("queue")) or facts.queue, text(batch.get("priorityClassName"))
+    facts.runs_again = True
     facts.retry_count = max((whole(status.get("executionAttempts")) or 0) - 1, 0)
     application = mapping(status.get("applicationState"))
     facts.enter_value(STATES, text(application.get("state")) or "", None, message=application.get("errorMessage"))
