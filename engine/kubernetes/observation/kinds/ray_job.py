@@ -53,12 +53,14 @@ def read_ray_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) 
         hosts = either(whole(group.get("numOfHosts")), 1)
         replicas = either(whole(group.get("replicas")), whole(group.get("minReplicas")) or 0) * hosts
         facts.tasks.append(task_of(text(group.get("groupName")) or "worker", replicas, group.get("template")))
-    facts.retry_count = whole(status.get("failed"))
     values, value = _deciding(spec, status)
     running = moment(mapping(status.get("rayJobInfo")).get("startTime"))
     times = {"Initializing": moment(status.get("startTime")), "Running": running, "RUNNING": running}
     since = times.get(value, moment(status.get("endTime")) if value in _OVER else None)
     facts.enter_value(values, value, since, status.get("reason"), status.get("message"))
+    failures = whole(status.get("failed"))
+    if failures is not None:  # the last one of a job that failed was not retried
+        facts.retry_count = max(failures - 1, 0) if facts.phase == "Failed" else failures
 
 
 def _deciding(spec: dict[str, Any], status: dict[str, Any]) -> tuple[Values, str]:
