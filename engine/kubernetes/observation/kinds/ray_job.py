@@ -71,6 +71,6 @@ def _deciding(spec: dict[str, Any], status: dict[str, Any]) -> tuple[Values, str
     # Operators before 1.0 have no deployment status for an end, or none at all.
     ended, started = moment(status.get("endTime")), moment(status.get("startTime"))
     over = deployment == "Running" and ended is not None and ended > (started or 0)
-    if submission in SUBMISSION and (deployment in {"", "Complete"} or over):
+    if submission and (deployment == "Complete" or (submission in SUBMISSION and (not deployment or over))):
         return SUBMISSION, submission
     return DEPLOYMENT, deployment
