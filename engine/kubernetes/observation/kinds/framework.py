@@ -18,8 +18,10 @@ STATES: Final[Values] = {
     "AttemptDeletionRequested": Row("Running", ""),
     "AttemptDeleting": Row("Running", ""),
     "AttemptCompleted": Row("Running", ""),
-    "Completed": Row("Failed"),
+    "Completed": Row("Completed"),
 }
+_UNSUCCESSFUL: Final[Values] = {"Completed": Row("Failed")}
+"""Framework that completed otherwise than with the type Succeeded."""
 _RETRYING: Final = Row("Restarting")
 
 
@@ -39,6 +41,6 @@ def read_framework(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]
     elif state == "Completed":
         succeeded = mapping(end.get("type")).get("name") == "Succeeded"
         ended = moment(status.get("completionTime"))
-        facts.enter(Row("Completed") if succeeded else Row("Failed"), ended, None if succeeded else phrase, diagnostics)
+        facts.enter_value(STATES if succeeded else _UNSUCCESSFUL, state, ended, None if succeeded else phrase, diagnostics)
     else:
         facts.enter_value(STATES, state, entered)
