@@ -34,7 +34,7 @@ from engine.events.inputs import (
 from engine.events.vocabulary import INPUT_TOPICS, Data, adapter
 from engine.kubernetes.errors import KubernetesError, ProjectionError
 from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS, apply_object, delete_object
-from engine.kubernetes.observation.jobs import delete_job, observe_job, read_kind
+from engine.kubernetes.observation.jobs import delete_job, observe_job, part_of, read_kind
 from engine.kubernetes.observation.nodes import delete_node, observe_node
 from engine.kubernetes.observation.pods import delete_pod, observe_pod
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
@@ -154,6 +154,9 @@ def _take(content: dict[str, Any], cluster: str, recordedtime: int, accelerators
         return _cluster_object(kind, content, cluster, recordedtime, accelerators, deleted=deleted)
     if read_kind(content) is not None:
         return _job(content, cluster, recordedtime, deleted=deleted)
+    above = part_of(content)
+    if above is not None:
+        return Ignored(f"it is a part of the {above} that controls it")
     return Ignored(IGNORED_KINDS.get(kind, f"{kind} is no kind that Lahar reads"))
 
 

@@ -449,3 +449,23 @@ def test_lines_of_a_watch() -> None:
     assert gone == outcome(content, "DELETED")
     for line in (b"", b"{", b"3", b'{"type": "ADDED", "object": 3}'):
         assert isinstance(line_to_inputs(line, "east", NOW), Refused)
+
+
+@pytest.mark.parametrize(
+    ("api", "kind", "above", "ignored"),
+    [
+        ("ray.io/v1", "RayCluster", "RayJob", True),
+        ("ray.io/v1", "RayCluster", "AppWrapper", False),
+        ("ray.io/v1", "RayCluster", None, False),
+        ("kueue.x-k8s.io/v1beta1", "Workload", "Job", True),
+        ("kueue.x-k8s.io/v1beta1", "Workload", None, False),
+    ],
+)
+def test_a_part_of_another_job_is_no_job_beside_it(api, kind, above, ignored):
+    owners = [{"kind": above, "name": "a", "uid": "u-a", "controller": True}] if above else []
+    content = {"apiVersion": api, "kind": kind, "metadata": {"name": "x", "uid": "u-x", "ownerReferences": owners}}
+    found = to_inputs(Document(1, "", content, "MODIFIED"), "c", 1)
+    if ignored:
+        assert found == Ignored(f"it is a part of the {above} that controls it", kind)
+    else:
+        assert isinstance(found, Taken)

@@ -210,7 +210,7 @@ def test_scheduling_policy_of_a_training_job() -> None:
     assert (found["min_available"], found["queue"]) == (3, "q")
 
 
-@pytest.mark.parametrize("kind", ["Pod", "Deployment", "RayCluster", "Workload"])
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "RayService", "ClusterQueue"])
 def test_what_is_no_job_that_is_read(kind: str) -> None:
     found = job(kind, {}, name="x")
     assert found == dict.fromkeys(JOB_KEYS) | {"kind": kind, "name": "x", "supported": False}

@@ -18,6 +18,7 @@ T1, T2 = "2026-03-04T14:00:00Z", "2026-03-04T15:20:40Z"
         {"status": {"conditions": [{"type": "Ready", "lastTransitionTime": T2, "lastHeartbeatTime": T1}]}},
         {"status": {"conditions": [{"type": "Ready", "lastTransitionTime": T1, "lastHeartbeatTime": T2}]}},
         {"status": {"startTime": T1, "completionTime": T2}},
+        *({"status": {"startTime": T1, time: T2}} for time in ("endTime", "finishedAt", "stoppedAt", "terminationTime")),
         {"status": {"state": {"phase": "Running", "lastTransitionTime": T2}}},
     ],
 )

@@ -70,6 +70,39 @@ SPARK = {
 SPARK = {state: f"{following} INVALIDATING" for state, following in SPARK.items() if state != "INVALIDATING"} | {
     "INVALIDATING": SPARK["INVALIDATING"]
 }
+WORKFLOW = {
+    "": "Pending Running Failed Error",
+    "Pending": "Running Failed Error",
+    "Running": "Succeeded Failed Error Cancelled",
+    "Succeeded": "Running",
+    "Failed": "Running Succeeded",
+    "Error": "Running",
+}
+"""Argo: `argo retry` takes an ended workflow back to Running."""
+RAY_CLUSTER = {"ready": "suspended failed", "suspended": "ready failed", "failed": "ready"}
+FLYTE = {"0": "1 4 5 6", "1": "2 4 6", "2": "3", "4": "5 7", "7": "5"}
+TEKTON = {
+    "Started": "Pending Running TaskRunCancelled",
+    "Pending": "Running TaskRunTimeout",
+    "Running": "Succeeded Failed ToBeRetried TaskRunTimeout TaskRunCancelled",
+    "ToBeRetried": "Pending Running TaskRunCancelled",
+}
+KUEUE = {
+    "": "QuotaReserved Admitted Evicted Finished",
+    "QuotaReserved": "Admitted Evicted Finished",
+    "Admitted": "Evicted Finished",
+    "Evicted": "QuotaReserved Admitted Finished",
+}
+
+
+def _tekton(value: str) -> dict[str, Any]:
+    status = {"Succeeded": "True", "Failed": "False", "TaskRunTimeout": "False", "TaskRunCancelled": "False"}
+    return {"conditions": [{"type": "Succeeded", "status": status.get(value, "Unknown"), "reason": value}]}
+
+
+def _kueue(value: str) -> dict[str, Any]:
+    reason = {"Finished": "Succeeded", "Evicted": "Preempted"}.get(value, value)
+    return {"conditions": [{"type": value, "status": "True", "reason": reason}]}
 
 
 def _ray(value: str) -> dict[str, Any]:
@@ -90,6 +123,11 @@ KINDS = {
         "",
         lambda value: {"applicationState": {"state": value, "errorMessage": ""}},
     ),
+    "Workflow": ("argoproj.io/v1alpha1", WORKFLOW, "", lambda value: {"phase": value}),
+    "RayCluster": ("ray.io/v1", RAY_CLUSTER, "ready", lambda value: {"state": value}),
+    "FlyteWorkflow": ("flyte.lyft.com/v1alpha1", FLYTE, "0", lambda value: {"phase": int(value)}),
+    "TaskRun": ("tekton.dev/v1", TEKTON, "Started", _tekton),
+    "Workload": ("kueue.x-k8s.io/v1beta1", KUEUE, "", _kueue),
     "PyTorchJob": ("kubeflow.org/v1", TRAINING, "Created", _conditions),
     "Framework": ("frameworkcontroller.microsoft.com/v1", FRAMEWORK, "AttemptCreationPending", lambda value: {"state": value}),
 }
@@ -227,6 +265,33 @@ def test_owners_that_count_pods_go_through_suspension_and_retries_to_their_end(k
     assert not driver.of(Anomaly)
     driver.owner(seen(kind, 11, ready))
     assert len(driver.of(Anomaly)) == 1  # its end was final
+
+
+def test_a_raycluster_runs_with_its_head_and_until_it_is_deleted():
+    """Its state is empty until all of its pods are ready."""
+    driver = Driver()
+    driver.owner(seen("RayCluster", 1, {}))
+    head = replace(running("a", 5), kind="RayCluster")
+    driver.see(head)
+    driver.owner(seen("RayCluster", 2, {"state": "ready"}), at=60)
+    driver.see(replace(head, version="2", phase="Succeeded", ended=START + 90 * SECOND))
+    driver.owner(seen("RayCluster", 3, {"state": "failed"}), at=100)
+    assert (driver.path(), driver.job().reason) == (["Running"], "failed")
+    driver.delete()
+    assert driver.path() == ["Running", "Terminated"]
+
+
+def test_a_workflow_runs_between_its_steps_and_ends_as_it_says():
+    driver = Driver()
+    driver.owner(seen("Workflow", 1, {"phase": "Running"}))
+    for uid, begin, end in (("a", 5, 60), ("b", 120, 180)):
+        step = replace(running(uid, begin), kind="Workflow", task=uid)
+        driver.see(step)
+        driver.see(replace(step, version="2", phase="Succeeded", ended=START + end * SECOND))
+    driver.owner(seen("Workflow", 2, {"phase": "Failed", "message": "step c: retries exhausted"}), at=240)
+    driver.owner(seen("Workflow", 3, {"phase": "Running"}), at=300)  # `argo retry`
+    driver.owner(seen("Workflow", 4, {"phase": "Succeeded"}), at=360)
+    assert times(driver) == [("Running", 0), ("Failed", 240), ("Running", 300), ("Completed", 360)]
 
 
 def test_a_spark_application_that_runs_again_ends_again():

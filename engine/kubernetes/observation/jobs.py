@@ -7,19 +7,24 @@ from typing import Any, Final
 
 from engine.events.inputs import JobDeleted, JobObserved
 from engine.kubernetes.errors import ProjectionError
+from engine.kubernetes.observation.kinds.argo_workflow import read_workflow
 from engine.kubernetes.observation.kinds.batch_job import read_batch_job
+from engine.kubernetes.observation.kinds.flyte_workflow import read_flyte_workflow
 from engine.kubernetes.observation.kinds.framework import read_framework
 from engine.kubernetes.observation.kinds.job_facts import JobFacts
 from engine.kubernetes.observation.kinds.job_set import read_job_set
+from engine.kubernetes.observation.kinds.kueue_workload import read_workload
+from engine.kubernetes.observation.kinds.ray_cluster import read_ray_cluster
 from engine.kubernetes.observation.kinds.ray_job import read_ray_job
 from engine.kubernetes.observation.kinds.spark_application import read_spark_application
+from engine.kubernetes.observation.kinds.tekton_run import read_tekton_run
 from engine.kubernetes.observation.kinds.train_job import read_train_job
 from engine.kubernetes.observation.kinds.training_jobs import REPLICA_SPECS, read_training_job
 from engine.kubernetes.observation.kinds.volcano_job import read_volcano_job
 from engine.kubernetes.reading.fields import last_write, mapping, moment, strings, text
-from engine.kubernetes.reading.identity import job_kind, people, queue_of
+from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of
 
-__all__ = ["READERS", "delete_job", "observe_job", "read_job_facts", "read_kind"]
+__all__ = ["GROUPS", "READERS", "delete_job", "observe_job", "part_of", "read_job_facts", "read_kind"]
 
 READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], None]]] = {
     "Job": read_batch_job,
@@ -29,17 +34,52 @@ READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], No
     "SparkApplication": read_spark_application,
     "TrainJob": read_train_job,
     "Framework": read_framework,
+    "RayCluster": read_ray_cluster,
+    "Workflow": read_workflow,
+    "FlyteWorkflow": read_flyte_workflow,
+    "TaskRun": read_tekton_run,
+    "PipelineRun": read_tekton_run,
+    "Workload": read_workload,
     **dict.fromkeys(REPLICA_SPECS, read_training_job),
 }
 """Kind → reader of its specification and status."""
 
 
+GROUPS: Final = {
+    "Job": "batch",
+    "RayCluster": "ray.io",
+    "Workflow": "argoproj.io",
+    "FlyteWorkflow": "flyte.lyft.com",
+    "TaskRun": "tekton.dev",
+    "PipelineRun": "tekton.dev",
+    "Workload": "kueue.x-k8s.io",
+}
+"""Kind that other API groups have too → the group that is meant."""
+
+
 def read_kind(content: dict[str, Any]) -> str | None:
-    """Return the kind of a job object; `None` for a kind that Lahar does not read."""
+    """Return the kind of a job object; `None` for a kind that Lahar does not read, and for a part of another job."""
+    kind = _known_kind(content)
+    return None if kind is None or part_of(content) is not None else kind
+
+
+def part_of(content: dict[str, Any]) -> str | None:
+    """Return the kind of the job that an object of a known kind is a part of; `None`: it is a job of its own."""
+    kind = _known_kind(content)
+    if kind not in {"RayCluster", "Workload"}:
+        return None
+    above = text(controller(mapping(content.get("metadata"))).get("kind"))
+    return above if kind == "Workload" or above in {"RayJob", "RayService"} else None
+
+
+def _known_kind(content: dict[str, Any]) -> str | None:
     version = content.get("apiVersion")
     kind = job_kind(text(content.get("kind")), version)
-    if kind not in READERS or (kind == "Job" and isinstance(version, str) and not version.startswith("batch/")):
-        return None  # other API groups have a kind Job too; items of an old List lack their version
+    if kind not in READERS:
+        return None
+    meant = GROUPS.get(kind)
+    if meant is not None and isinstance(version, str) and version.partition("/")[0] != meant:
+        return None  # items of an old List lack their version
     return kind
 
 

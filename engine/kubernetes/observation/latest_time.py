@@ -10,7 +10,11 @@ from engine.kubernetes.reading.fields import deletion_asked, last_write, mapping
 __all__ = ["shown_time"]
 
 _OF_CONDITION: Final = ("lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime")
-_OF_STATUS: Final = ("startTime", "completionTime")
+_OF_STATUS: Final = (
+    *("startTime", "completionTime", "endTime", "startedAt", "finishedAt", "stoppedAt", "terminationTime"),
+    *("lastSubmissionAttemptTime", "transitionTime"),
+)
+"""Times in the status of jobs of all kinds."""
 
 
 def shown_time(content: dict[str, Any]) -> int | None:

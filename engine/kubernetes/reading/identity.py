@@ -23,7 +23,9 @@ _QUEUE_NAMES: Final = (
 
 
 def job_kind(kind: str | None, api_version: object) -> str | None:
-    """Return the kind of a job object: Volcano's `Job` is a `VCJob`."""
+    """Return the kind of a job object: Volcano's `Job` is a `VCJob`, Flyte's `flyteworkflow` a `FlyteWorkflow`."""
+    if kind == "flyteworkflow":
+        return "FlyteWorkflow"
     if kind == "Job" and isinstance(api_version, str) and api_version.startswith("batch.volcano.sh/"):
         return "VCJob"
     return kind

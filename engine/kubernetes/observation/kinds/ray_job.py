@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values, either, task_of
+from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, TaskFacts, Values, either, task_of
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 
-__all__ = ["DEPLOYMENT", "SUBMISSION", "read_ray_job"]
+__all__ = ["DEPLOYMENT", "SUBMISSION", "ray_tasks", "read_ray_job"]
 
 DEPLOYMENT: Final[Values] = {
     "": Row("Pending", ""),
@@ -45,14 +45,7 @@ _OVER: Final = frozenset({"Retrying", "Failed", "Complete", "STOPPED", "SUCCEEDE
 
 def read_ray_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     """Read specification and status."""
-    cluster = mapping(spec.get("rayClusterSpec"))
-    head = cluster.get("headGroupSpec")
-    if isinstance(head, dict):
-        facts.tasks.append(task_of("head", 1, head.get("template")))
-    for group in mappings(cluster.get("workerGroupSpecs")):
-        hosts = either(whole(group.get("numOfHosts")), 1)
-        replicas = either(whole(group.get("replicas")), whole(group.get("minReplicas")) or 0) * hosts
-        facts.tasks.append(task_of(text(group.get("groupName")) or "worker", replicas, group.get("template")))
+    facts.tasks = ray_tasks(mapping(spec.get("rayClusterSpec")))
     values, value = _deciding(spec, status)
     running = moment(mapping(status.get("rayJobInfo")).get("startTime"))
     times = {"Initializing": moment(status.get("startTime")), "Running": running, "RUNNING": running}
@@ -61,6 +54,17 @@ def read_ray_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) 
     failures = whole(status.get("failed"))
     if failures is not None:  # the last one of a job that failed was not retried
         facts.retry_count = max(failures - 1, 0) if facts.phase == "Failed" else failures
+
+
+def ray_tasks(cluster: dict[str, Any]) -> list[TaskFacts]:
+    """Return the tasks of the specification of a RayCluster: its head and its groups of workers."""
+    head = cluster.get("headGroupSpec")
+    tasks = [task_of("head", 1, head.get("template"))] if isinstance(head, dict) else []
+    for group in mappings(cluster.get("workerGroupSpecs")):
+        hosts = either(whole(group.get("numOfHosts")), 1)
+        replicas = either(whole(group.get("replicas")), whole(group.get("minReplicas")) or 0) * hosts
+        tasks.append(task_of(text(group.get("groupName")) or "worker", replicas, group.get("template")))
+    return tasks
 
 
 def _deciding(spec: dict[str, Any], status: dict[str, Any]) -> tuple[Values, str]:
