@@ -60,6 +60,8 @@ class AttemptStarted(AttemptEvent):
     """Requests of the observed pod beside cpu, memory and `nvidia.com/gpu`: resource name → thousandths of the unit."""
     host_ports: list[str] = field(default_factory=list)
     """Host ports of the observed pod: `53/UDP`, `53/UDP/10.0.0.1`."""
+    controller: str | None = None
+    """uid of the observed pod's controller, where the job is an owner above it."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")
@@ -147,7 +149,9 @@ class AttemptChanged(AttemptEvent):
     started: Micros | None = None
     """When it began to run, if that was observed only after the request of its deletion."""
     owner: str | None = None
-    """Controller of the pod since it changed, `KIND/NAME`; empty: it has none any more. The attempt stays with its job."""
+    """Owner of the pod since its controller changed, `KIND/NAME`; empty: it has none any more. The attempt stays with its job."""
+    controller: str | None = None
+    """uid of the controller since it changed; that of the pod, if it has none any more."""
 
 
 @event("lahar.attempt.late_fact.v1", topic="job-events")

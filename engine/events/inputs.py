@@ -71,6 +71,8 @@ class PodObserved(Data):
     """Name of the controller owner, or of an owner above it; `None`: the pod has none."""
     through: Name | None = None
     """Name of the controller owner, where the job is an owner above it: labels name it, or the objects between were read."""
+    controller: Name | None = None
+    """uid of that controller owner."""
     managed: bool = False
     """It has the annotation `lahar/job`: it claims to be made for a managed job."""
     claimed: Name | None = None

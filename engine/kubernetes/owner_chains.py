@@ -85,4 +85,6 @@ def _of_root(pod: PodObserved, root: _Owner, kind: str) -> PodObserved | None:
     """Return a pod as one of a job above its controller; `None`: it has no controller, or is managed."""
     if pod.owner is None or pod.managed:
         return None
-    return replace(pod, job=root.uid, kind=kind, owner=root.name, through=pod.owner)
+    return replace(
+        pod, job=root.uid, kind=kind, owner=root.name, through=pod.through or pod.owner, controller=pod.controller or pod.job
+    )

@@ -71,6 +71,7 @@ def _attempt_started(state: ShardState, job: Job, data: AttemptStarted, event: E
         job_version=data.job_version,
         object="absent" if data.uid is None else "exists",
         past=data.past,
+        controller=data.controller,
     )
     append(job, attempt)
     seat(job, task, attempt)
@@ -188,7 +189,7 @@ def _attempt_changed(state: ShardState, job: Job, data: AttemptChanged, event: E
     if data.started is not None:
         attempt.running = data.started
     if data.owner is not None:
-        attempt.owner = data.owner
+        attempt.owner, attempt.controller = data.owner, data.controller
     _observed(job, attempt, data, event)
 
 

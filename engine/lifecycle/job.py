@@ -104,7 +104,9 @@ class Attempt:
     terminating: bool = False
     """It was observed when its deletion began."""
     owner: str | None = None
-    """Controller of its pod since it changed (`AttemptChanged.owner`); `None`: it has not."""
+    """Owner of its pod since its controller changed (`AttemptChanged.owner`); `None`: it has not."""
+    controller: str | None = None
+    """uid of the controller of its pod, if that is not the job (`None`: it is), or has changed."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""

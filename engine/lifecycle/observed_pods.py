@@ -24,7 +24,7 @@ from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
 from engine.lifecycle.closing import close, last_seen
 from engine.lifecycle.job import Attempt, Job
-from engine.lifecycle.pod_jobs import names_another
+from engine.lifecycle.pod_jobs import controller_changed, direct_owner
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
 from statemachines.vocabulary import (
@@ -282,6 +282,7 @@ def _changed(
             disruption=(pod.disruption or "") if new_disruption else None,
             started=started,
             owner=owner,
+            controller=None if owner is None else direct_owner(pod),
             version=pod.version,
             message=excerpt(pod.message) if attempt.phase == pod.phase else "",
         ),
@@ -292,11 +293,11 @@ def _changed(
 
 
 def _later_owner(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> str | None:
-    """Return the controller of a pod if it changed since the last observation, empty: it has none any more; `None`: unchanged."""
-    if attempt.owner is None and not names_another(turn.state, job, pod):
+    """Return the owner of a pod if its controller changed since the last observation, empty: it has none any more; else `None`."""
+    if not controller_changed(turn.state, job, attempt, pod):
         return None
     owner = "" if pod.owner is None else f"{pod.kind}/{pod.owner}"
-    return None if owner == attempt.owner else owner
+    return None if attempt.controller is None and owner == attempt.owner else owner
 
 
 def _is_awaited(job: Job, task: str) -> bool:

@@ -10,6 +10,7 @@ from engine.events.excerpts import excerpt
 from engine.events.inputs import PodObserved
 from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.job import Attempt, Job
+from engine.lifecycle.pod_jobs import owner_below
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = ["contradiction", "locate", "start"]
@@ -112,6 +113,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             skipped=pod.phase != "Pending",
             resources=pod.resources,
             host_ports=pod.host_ports,
+            controller=owner_below(job, pod),
         ),
         pod.created,
     )

@@ -9,7 +9,17 @@ from engine.events.inputs import POD, PodObserved
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.state import ShardState
 
-__all__ = ["awaits_controller", "controller_known", "forget_pods", "names_another", "note_pod", "note_pods"]
+__all__ = [
+    "awaits_controller",
+    "controller_changed",
+    "controller_known",
+    "direct_owner",
+    "forget_pods",
+    "names_another",
+    "note_pod",
+    "note_pods",
+    "owner_below",
+]
 
 
 def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
@@ -39,11 +49,38 @@ def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Itera
 
 
 def names_another(state: ShardState, job: Job, pod: PodObserved) -> bool:
-    """Return whether a pod of a job names another job: its owner changed after its attempt was recorded."""
-    if pod.job == job.id or pod.job == routing_key(job.id):
-        return False
-    owner = state.pod_jobs.get((job.cluster, job.namespace), {}).get(pod.job)
-    return pod.job == pod.uid or owner != job.id  # its controller may be a pod of the job
+    """Return whether a pod of a job names another job: its owner changed, or more of its chain of controllers was read."""
+    return not _is_of(state, job, pod, pod.job)
+
+
+def direct_owner(pod: PodObserved) -> str:
+    """Return the uid of a pod's controller; that of the job that it claims, else its own, if it has none."""
+    return pod.controller or pod.job
+
+
+def owner_below(job: Job, pod: PodObserved) -> str | None:
+    """Return the uid of the controller of a pod of a job; `None`: the job itself controls it."""
+    direct = direct_owner(pod)
+    return None if direct in {job.id, routing_key(job.id)} else direct
+
+
+def controller_changed(state: ShardState, job: Job, attempt: Attempt, pod: PodObserved) -> bool:
+    """Return whether the controller of a pod is no longer the one with which its attempt was recorded.
+
+    How much of the chain above that controller was read does not matter. Logs of earlier releases do not have the controller: there
+    a pod that names its job has not changed.
+    """
+    direct = direct_owner(pod)
+    if attempt.controller is not None:
+        return direct != attempt.controller
+    return names_another(state, job, pod) and not _is_of(state, job, pod, direct)
+
+
+def _is_of(state: ShardState, job: Job, pod: PodObserved, owner: str) -> bool:
+    """Return whether an owner of a pod is its job, or another pod of that."""
+    if owner == job.id or owner == routing_key(job.id):
+        return True
+    return owner != pod.uid and state.pod_jobs.get((job.cluster, job.namespace), {}).get(owner) == job.id
 
 
 def awaits_controller(state: ShardState, cluster: str, pod: PodObserved) -> bool:

@@ -79,7 +79,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 10
+    state_version: Final = 11
     inputs: Final = INPUTS
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
     exact: Final = ()

@@ -60,6 +60,12 @@ def job(name: str, created: str, version: int, status: dict[str, object]) -> dic
     return {**JOB, "metadata": metadata, "spec": {"completions": 1, "parallelism": 1}, "status": status}
 
 
+def ray_job(version: int, **status: object) -> dict[str, object]:
+    metadata = {"name": "rj", "namespace": "lab", "uid": "u-rj", "creationTimestamp": day("08:00:00")}
+    metadata["resourceVersion"] = str(version)
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "status": status}
+
+
 def day(time: str) -> str:
     return f"2026-04-01T{time}Z"
 
@@ -110,6 +116,21 @@ def test_a_pod_that_runs_on_behind_its_deleted_job_runs_so_far(lahar):
     lahar("ingest", "--recorded", given=stream)
     assert lahar("job", "list").out.splitlines()[1].split()[-5:] == ["s", "1", "h", "so", "far"]
     assert "has no owner any more" in lahar("events").out
+
+
+def test_a_command_that_reads_less_of_a_chain_changes_no_owner_and_no_bill(lahar):
+    cluster = middle("RayCluster", "rj-c", owner("rj", "RayJob", "ray.io/v1"))
+    head = owner("rj-c", "RayCluster", "ray.io/v1")
+    running = ray_job(1, jobDeploymentStatus="Running", jobStatus="RUNNING", startTime=day("08:00:00"))
+    ended = ray_job(9, jobDeploymentStatus="Complete", jobStatus="SUCCEEDED", endTime=day("08:30:00"))
+    lahar("ingest", "--recorded", given=lines(cluster, running, pod("head", head, version=2)))
+    lahar("ingest", "--recorded", given=lines(pod("head", head, version=3, at="08:10:00")))
+    lahar("ingest", "--recorded", given=lines(ended, pod("late", began="20:00:00", version=10)))
+    shown = {line["name"]: line for line in lahar("job", "list", "--all", "--json").records}
+    assert shown["rj"]["phase"] == "Completed"
+    assert "now belongs to" not in lahar("events").out
+    assert billed(lahar).get("rj", 0) < 3600  # it was last seen ten minutes after it began
+    assert "so far" not in next(line for line in lahar("job", "list").out.splitlines() if "lab/rj" in line)
 
 
 @pytest.mark.parametrize(

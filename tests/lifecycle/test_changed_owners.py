@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifecycle_driver import ELSEWHERE, Driver, pod, vcjob
+from lifecycle_driver import ELSEWHERE, START, Driver, pod, vcjob
 
 from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.inputs import OTHER, JobObserved, PodObserved
@@ -74,6 +76,53 @@ def test_a_replica_of_a_managed_job_that_loses_its_annotation_stays_its_replica(
     assert seen_by(driver) == {"j1"}
     driver.see(pod(uid, uid, 901, "Succeeded", node="n0", running=0, ended=5, name="train-w-0"))
     assert driver.phase() == "Completed"
+
+
+def of_cluster(version: int, phase: str = "Running", *, chain: bool, controller: str = "c", **fields: Any) -> PodObserved:
+    """A pod of a RayCluster of a RayJob; `chain`: the RayCluster was read with it."""
+    whose = pod("p", controller, version, phase, kind="RayCluster", owner=controller, node="n", running=2, **fields)
+    return replace(whose, job="rj", kind="RayJob", owner="rj", through=controller, controller=controller) if chain else whose
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+@pytest.mark.parametrize("chains", list(product([False, True], repeat=3)))
+def test_how_much_of_a_chain_was_read_is_no_change_of_owner(chains: tuple[bool, bool, bool], crashed: bool) -> None:
+    driver = Driver()
+    for version, chain in enumerate(chains, 1):
+        driver.see(of_cluster(version, chain=chain))
+        if crashed:
+            driver.crash()
+    assert owners(driver) == []
+    (first,) = seen_by(driver)
+    assert first == ("rj" if chains[0] else "c")
+    driver.owner(JobObserved("rj", "RayJob", phase="Completed", version="9", ended=START + 60 * SECOND), first)
+    driver.until(driver.now + 2 * LOSS_WAIT)
+    (end,) = driver.of(AttemptEnded)
+    assert (end.phase, end.reason) == ("Lost", "EndUnknown")
+
+
+@pytest.mark.parametrize("chains", list(product([False, True], repeat=2)))
+def test_a_controller_that_changes_below_the_same_job_is_noted_once(chains: tuple[bool, bool]) -> None:
+    driver = Driver()
+    driver.see(of_cluster(1, chain=True))
+    for version, chain in enumerate(chains, 2):
+        driver.see(of_cluster(version, chain=chain, controller="d"))
+    assert owners(driver) == ["RayJob/rj" if chains[0] else "RayCluster/d"]
+
+
+def test_an_owner_of_the_same_name_is_another_one() -> None:
+    driver = Driver()
+    driver.see(of_job("old", 1))
+    for version in (2, 3):
+        driver.see(pod("p", "old again", version, "Running", kind="Job", owner="old", node="n", running=2))
+    assert owners(driver) == ["Job/old"]
+
+
+def test_a_log_of_an_earlier_release_has_no_controllers() -> None:
+    driver = Driver()
+    driver.see(replace(of_cluster(1, chain=True), controller=None))
+    driver.see(of_cluster(2, chain=True))
+    assert owners(driver) == []
 
 
 @pytest.mark.parametrize("crashed", [False, True])

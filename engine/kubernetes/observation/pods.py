@@ -76,13 +76,13 @@ def _project(view: PodView, verdict: Verdict, accelerators: Accelerators, *, inf
         owner_kind = "Framework"  # FrameworkController puts a ConfigMap between a Framework and its pods
     owner_uid, owner_name = text(owner.get("uid")), text(owner.get("name"))
     kind = job_kind(owner_kind, api_version) if owner_uid else None
-    through = None
+    through = direct = None
     join = join_of(kind, annotations, labels) if claimed is None else None
     if join is not None:
-        kind, through = join.kind, owner_name
+        kind, through, direct = join.kind, owner_name, owner_uid
         owner_uid, owner_name = label(join.uid, annotations, labels), label(join.name, annotations, labels)
     elif kind == POD and (above := owner_above(metadata)):
-        kind, through = job_kind(text(above.get("kind")), above.get("apiVersion")), owner_name
+        kind, through, direct = job_kind(text(above.get("kind")), above.get("apiVersion")), owner_name, owner_uid
         owner_uid, owner_name = text(above.get("uid")), text(above.get("name"))
     task, index = slot_of(name, annotations, labels, join)
     tenant, project, user = people(labels)
@@ -102,6 +102,7 @@ def _project(view: PodView, verdict: Verdict, accelerators: Accelerators, *, inf
         kind=pod_job_kind(kind, view.spec),
         owner=owner_name if owner_uid else None,
         through=through,
+        controller=direct,
         managed=claimed is not None and owner_uid in {None, claimed},
         claimed=claimed if owner_uid not in {None, claimed} else None,
         task=task,
