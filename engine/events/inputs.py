@@ -177,6 +177,8 @@ class JobDeleted(Data):
     """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
     deleted: StatedMicros | None = None
     """When the deletion was requested: the object's deletionTimestamp; `None`: it has none."""
+    part: bool = False
+    """As in `lahar.job.observed`."""
 
 
 @event("lahar.job.observed.v1", topic="jobs")
@@ -218,6 +220,8 @@ class JobObserved(Data):
     """Latest time in its `managedFields`: when it was last written; `None`: it shows none."""
     runs_again: bool = False
     """Its controller can run it again after an end that it stated, as a SparkApplication whose specification changes."""
+    part: bool = False
+    """Another job controls it and has its pods: it opens no job of its own."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

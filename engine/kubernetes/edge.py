@@ -12,6 +12,7 @@ cost the tolerance for wrongly typed parts, and a second path for every other ki
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -186,11 +187,12 @@ def _job(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: b
         stated = recordedtime if time is None else time
         return _message(data, uid, told, uid, stated, cluster, recordedtime, deleted=deleted)
 
+    part = read_kind(owner) is not None and not _is_ours(spec)
     if deleted:
-        gone = delete_job(content)
+        gone = replace(delete_job(content), part=part)
         return Taken("jobs", (message(gone, version, gone.deleted),))
     if not _is_ours(spec):
-        data = observe_job(content)
+        data = replace(observe_job(content), part=part)
         return Taken("jobs", (message(data, version, data.ended),))
     # The spec of a managed job counts once per generation, not once per version of the object.
     manifest = {**content, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}

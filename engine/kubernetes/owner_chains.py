@@ -1,27 +1,30 @@
 """Owners of owners: the job of a pod is the top of its chain of controllers, as far as the objects of the chain were read.
 
 A Spark executor is controlled by its driver's pod, which a SparkApplication controls; a Flink job manager by a ReplicaSet of a
-Deployment of a FlinkDeployment. Objects that Lahar reads as jobs end a chain, as do those that only start jobs by a schedule.
+Deployment of a FlinkDeployment; the submitter of a RayJob by a Job of the RayJob. Where a chain has objects that Lahar reads as
+jobs, the uppermost of these is the job, because its status is known. Objects that start jobs by a schedule end a chain.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.errors import EventError
-from engine.events.inputs import PodDeleted, PodObserved
-from engine.kubernetes.observation.jobs import read_kind
-from engine.kubernetes.reading.documents import Document, Unreadable
+from engine.events.inputs import POD, PodDeleted, PodObserved
+from engine.kubernetes.observation.jobs import READERS, read_kind
+from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.identity import SERVICE_KINDS, controller, job_kind
 
 __all__ = ["OwnerChains"]
 
 _OBJECTS: Final = 100_000
-"""Most objects whose controllers are kept; the oldest are forgotten first."""
+_PODS: Final = 20_000
+_GONE: Final = 10_000
 _LENGTH: Final = 16
 """Longest chain that is followed."""
 _SCHEDULES: Final = frozenset({"CronJob", "CronWorkflow", "RayCronJob", "ScheduledSparkApplication", "ScheduledWorkflow"})
@@ -32,16 +35,42 @@ class _Owner(NamedTuple):
     uid: str
     kind: str | None
     name: str | None
+    is_job: bool
+    """Lahar reads objects of its kind as jobs."""
+
+
+class _LastUsed(OrderedDict[str, _Owner]):
+    """Controllers by the uid of what they control; that used longest ago is forgotten first."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, uid: str, owner: _Owner) -> None:
+        """Add a controller as the one used last."""
+        self[uid] = owner
+        self.move_to_end(uid)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 class OwnerChains:
     """The controllers of the objects of one source, and of their pods the jobs that follow."""
 
-    def __init__(self) -> None:
-        self._above: dict[str, _Owner] = {}
+    def __init__(self, objects: int = _OBJECTS, pods: int = _PODS, gone: int = _GONE) -> None:
+        """Begin.
+
+        Args:
+            objects: most objects whose controllers are kept; those used longest ago are forgotten first.
+            pods: most pods that control no pod yet.
+            gone: most deleted objects; their pods are deleted after them.
+        """
+        self._objects = _LastUsed(objects)
+        self._pods = _LastUsed(pods)
+        self._gone = _LastUsed(gone)
 
     def note(self, item: Document | Unreadable) -> None:
-        """Keep the controller of an object that may control pods and is no job itself."""
+        """Keep the controller of an object that may control pods. The first that it had counts."""
         if isinstance(item, Unreadable):
             return
         metadata = mapping(item.content.get("metadata"))
@@ -49,42 +78,77 @@ class OwnerChains:
         above, kind = text(owner.get("uid")), job_kind(text(owner.get("kind")), owner.get("apiVersion"))
         if uid is None or above is None or kind in _SCHEDULES:
             return
-        if read_kind(item.content) is not None:
+        deleted = item.change == "DELETED"
+        controls_none = kind_of(item.content) == POD and uid not in self._objects
+        known = self._objects.pop(uid, None) or self._pods.pop(uid, None) or self._gone.pop(uid, None)
+        if deleted and controls_none:
             return
-        self._above.setdefault(uid, _Owner(above, kind, text(owner.get("name"))))
-        if len(self._above) > _OBJECTS:
-            del self._above[next(iter(self._above))]
+        table = self._gone if deleted else self._pods if controls_none else self._objects
+        table.keep(uid, known or _Owner(above, kind, text(owner.get("name")), read_kind(owner) is not None))
 
     def resolve(self, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
         """Return inputs with each pod as one of the job at the top of its chain."""
         return [(topic, self._resolved(message) if topic == "pods" else message) for topic, message in inputs]
 
     def _resolved(self, message: Message) -> Message:
-        root = self._above.get(message.key)
-        if root is None:
-            return message
-        for _ in range(_LENGTH):
-            root = self._above.get(root.uid, root)
-        kind = root.kind
-        if kind is None or kind in SERVICE_KINDS:
+        chain = self._chain(message.key)
+        job = next((owner for owner in reversed(chain) if owner.is_job), None)
+        if not chain or (job is None and chain[-1].kind in {None, *SERVICE_KINDS}):
             return message
         try:
             event = decode(message)
         except EventError:
             return message  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
         data: Any = event.data
-        moved = _of_root(data.last if isinstance(data, PodDeleted) else data, root, kind)
+        pod = data.last if isinstance(data, PodDeleted) else data
+        root = job or chain[-1]
+        if job is None and pod.kind in READERS:
+            return message  # its own controller is the uppermost job
+        moved = _of_root(pod, root)
         if moved is None:
             return message
         data = replace(data, last=moved) if isinstance(data, PodDeleted) else moved
         told: Event[Data] = replace(event, data=data, subject=root.uid, correlationid=root.uid)
         return encode(told, root.uid)
 
+    def _chain(self, uid: str) -> list[_Owner]:
+        """Return the owners above an object, the next one first."""
+        chain: list[_Owner] = []
+        seen = {uid}
+        while len(chain) < _LENGTH:
+            owner = self._use(uid)
+            if owner is None or owner.uid in seen:
+                break
+            chain.append(owner)
+            uid = owner.uid
+            seen.add(uid)
+        return chain
 
-def _of_root(pod: PodObserved, root: _Owner, kind: str) -> PodObserved | None:
-    """Return a pod as one of a job above its controller; `None`: it has no controller, or is managed."""
-    if pod.owner is None or pod.managed:
+    def _use(self, uid: str) -> _Owner | None:
+        """Return the controller of an object, which is needed further."""
+        for table in (self._objects, self._gone):
+            if uid in table:
+                table.move_to_end(uid)
+                return table[uid]
+        owner = self._pods.pop(uid, None)
+        if owner is not None:  # a pod that controls pods
+            self._objects.keep(uid, owner)
+        return owner
+
+
+def _of_root(pod: PodObserved, root: _Owner) -> PodObserved | None:
+    """Return a pod as one of a job above its controller; `None`: it has no controller, or is managed.
+
+    A completion index without a task counts the pods of one Job, of which the job may have several.
+    """
+    if pod.owner is None or pod.managed or root.kind is None:
         return None
     return replace(
-        pod, job=root.uid, kind=kind, owner=root.name, through=pod.through or pod.owner, controller=pod.controller or pod.job
+        pod,
+        job=root.uid,
+        kind=root.kind,
+        owner=root.name,
+        through=pod.through or pod.owner,
+        controller=pod.controller or pod.job,
+        index=None if pod.task is None else pod.index,
     )

@@ -239,6 +239,8 @@ def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
 
 def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
     if not job.opened:
+        if event.data.part:
+            return "unchanged"
         return (yield from _refuse(turn, job, event, "no job has this id"))
     if job.object_deleted is not None:
         return "unchanged"
@@ -255,6 +257,8 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
         return "duplicate"
     if job.managed:
         return "unchanged"  # the status of a managed job repeats what Lahar wrote
+    if event.data.part and not job.opened:
+        return "unchanged"  # its pods, if some were read without it, have opened the job
     too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
     if too_large:
         yield from refused_inputs.say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))

@@ -76,7 +76,7 @@ def lines(*objects: dict[str, object]) -> str:
 
 
 def billed(lahar):
-    """Core seconds by name of the job."""
+    """Core seconds by id of the job."""
     found: dict[str, float] = {}
     for record in lahar("billing", "export", "--format", "jsonl", "--all").records:
         if record["meter"] == "cpu_seconds":
@@ -129,7 +129,7 @@ def test_a_command_that_reads_less_of_a_chain_changes_no_owner_and_no_bill(lahar
     shown = {line["name"]: line for line in lahar("job", "list", "--all", "--json").records}
     assert shown["rj"]["phase"] == "Completed"
     assert "now belongs to" not in lahar("events").out
-    assert billed(lahar).get("rj", 0) < 3600  # it was last seen ten minutes after it began
+    assert billed(lahar).get("u-rj", 0) < 3600  # it was last seen ten minutes after it began
     assert "so far" not in next(line for line in lahar("job", "list").out.splitlines() if "lab/rj" in line)
 
 
@@ -204,6 +204,74 @@ def test_the_top_of_a_chain_that_was_read_is_the_job(lahar, listed):
     lahar("ingest", given=json.dumps({"kind": "List", "apiVersion": "v1", "items": items}) if listed else lines(*items))
     (line,) = lahar("job", "list", "--json").records
     assert (line["kind"], line["name"]) == ("FlinkDeployment", "stream")
+
+
+def indexed(one):
+    """A pod of an indexed Job, the first."""
+    labels = {"batch.kubernetes.io/job-completion-index": "0"}
+    return {**one, "metadata": {**one["metadata"], "labels": labels}}
+
+
+RAY_JOB = owner("rj", "RayJob", "ray.io/v1")
+TRAIN_JOB = owner("tj", "TrainJob", "trainer.kubeflow.org/v1alpha1")
+MPI_JOB = owner("mpi", "MPIJob", "kubeflow.org/v2beta1")
+
+
+def part(kind: str, api: str, name: str, above: dict[str, object], status: dict[str, object]):
+    """A job object that another job controls."""
+    return {**middle(kind, name, above), "apiVersion": api, "status": status}
+
+
+CHAINS = {
+    "RayJob": [
+        {**middle("RayJob", "rj"), "apiVersion": "ray.io/v1"},
+        part("Job", "batch/v1", "rj", RAY_JOB, {"succeeded": 1}),
+        part("RayCluster", "ray.io/v1", "rj-c", RAY_JOB, {"state": "ready"}),
+        pod("sub", owner("rj-sub"), ended="09:00:05"),
+        pod("head", owner("rj-c", "RayCluster", "ray.io/v1"), ended="09:00:05"),
+    ],
+    "TrainJob": [
+        {**middle("TrainJob", "tj"), "apiVersion": "trainer.kubeflow.org/v1alpha1"},
+        part("JobSet", "jobset.x-k8s.io/v1alpha2", "tj-set", TRAIN_JOB, {"restarts": 0}),
+        part("Job", "batch/v1", "tj-a", owner("tj-set", "JobSet", "jobset.x-k8s.io/v1alpha2"), {"active": 1}),
+        part("Job", "batch/v1", "tj-b", owner("tj-set", "JobSet", "jobset.x-k8s.io/v1alpha2"), {"active": 1}),
+        indexed(pod("a-0", owner("tj-a"), ended="09:00:05")),
+        indexed(pod("b-0", owner("tj-b"), ended="09:00:05")),
+    ],
+    "MPIJob": [
+        {**middle("MPIJob", "mpi"), "apiVersion": "kubeflow.org/v2beta1"},
+        part("Job", "batch/v1", "mpi-launcher", MPI_JOB, {"active": 1}),
+        pod("launcher", owner("mpi-launcher"), ended="09:00:05"),
+        pod("worker", MPI_JOB, ended="09:00:05"),
+    ],
+}
+CHAINS["RayJob"][1]["metadata"]["uid"] = "u-rj-sub"  # KubeRay: the submitter has the name of its RayJob
+
+
+@pytest.mark.parametrize("turn", [0, 2, 4])
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("kind", CHAINS)
+def test_the_objects_between_a_job_and_its_pods_are_no_jobs(lahar, kind, listed, turn):
+    items = CHAINS[kind][turn:] + CHAINS[kind][:turn]
+    for item in items:
+        item["metadata"]["namespace"] = "lab"
+    items += [{**one, "gone": 1} for one in items if one["kind"] in {"Job", "JobSet"}]
+    lahar("ingest", given=json.dumps({"kind": "List", "apiVersion": "v1", "items": items}) if listed else lines(*items))
+    (line,) = lahar("job", "list", "--all", "--json").records
+    assert (line["kind"], line["attempts"]) == (kind, 2)
+    assert billed(lahar) == {line["id"]: 7200}
+    assert "CommandRefused" not in lahar("events", "--json").out
+
+
+def test_a_job_whose_controller_has_no_status_that_is_read_stays_the_job(lahar):
+    trial = middle("Trial", "trial", owner("tuning", "Experiment", "kubeflow.org/v1beta1"))
+    training = part("PyTorchJob", "kubeflow.org/v1", "trial-1", owner("trial", "Trial", "kubeflow.org/v1beta1"), {})
+    worker = pod("worker", owner("trial-1", "PyTorchJob", "kubeflow.org/v1"), ended="09:00:05")
+    for item in (trial, training):
+        item["metadata"]["namespace"] = "lab"
+    lahar("ingest", given=lines(trial, training, worker))
+    (line,) = lahar("job", "list", "--all", "--json").records
+    assert (line["kind"], line["name"], line["attempts"]) == ("PyTorchJob", "trial-1", 1)
 
 
 def test_what_starts_jobs_by_a_schedule_is_no_job_and_services_stay_services(lahar):

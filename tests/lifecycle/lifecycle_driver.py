@@ -278,8 +278,8 @@ class Driver:
     def update(self, manifest: dict[str, Any], job: str = "j1", key: str | None = None) -> list[Event[Any]]:
         return self.take(self.event(JobUpdated(manifest), job, key))
 
-    def delete(self, job: str = "j1", version: str | None = None) -> list[Event[Any]]:
-        return self.take(self.event(JobDeleted(version), job))
+    def delete(self, job: str = "j1", version: str | None = None, *, part: bool = False) -> list[Event[Any]]:
+        return self.take(self.event(JobDeleted(version, part=part), job))
 
     def command(self, action: str, job: str = "j1", *, key: str | None = None, **fields: Any) -> list[Event[Any]]:
         fields.setdefault("by", "ann")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_driver import SECOND, START, Driver, pod
 
+from engine.events.inputs import JobObserved
 from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
 from engine.events.outcomes import Anomaly
 from engine.kubernetes.observation.jobs import observe_job
@@ -421,3 +422,27 @@ def test_what_was_counted_before_the_job_was_seen_first_counts():
 )
 def test_each_kind_has_its_own_count_of_retries(kind, status, retries):
     assert seen(kind, 1, status).retry_count == retries
+
+
+def part(version: str, phase: Any = "Running", **fields: Any) -> JobObserved:
+    """A Job that another job controls."""
+    return JobObserved("sub", "Job", phase=phase, version=version, part=True, **fields)
+
+
+def test_a_part_of_another_job_opens_none_and_its_deletion_is_no_request() -> None:
+    driver = Driver()
+    driver.owner(part("1"), "sub")
+    assert driver.outcome == "unchanged"
+    driver.delete("sub", "2", part=True)
+    assert driver.outcome == "unchanged"
+    assert driver.events == []
+
+
+def test_a_part_that_its_pods_have_opened_follows_its_object() -> None:
+    """Its pods were read without it, or by an earlier release."""
+    driver = Driver()
+    driver.see(pod("p", "sub", 1, "Running", kind="Job", owner="sub", node="n", running=2))
+    driver.owner(part("2", "Completed", ended=START + 9 * SECOND), "sub")
+    assert driver.phase("sub") == "Completed"
+    driver.delete("sub", "3", part=True)
+    assert driver.job("sub").object_deleted is not None

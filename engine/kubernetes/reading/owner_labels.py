@@ -54,6 +54,7 @@ class TaskLabel(NamedTuple):
 
 TASK_LABELS: Final = (
     TaskLabel("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
+    TaskLabel("training.kubeflow.org/job-role", "training.kubeflow.org/replica-index"),  # pods of the MPI operator
     TaskLabel("FC_TASKROLE_NAME", "FC_TASK_INDEX"),
     TaskLabel("replica-type", "replica-index"),
     TaskLabel("ray.io/group", named={"headgroup": "head"}),
