@@ -1,11 +1,11 @@
 """The inputs of a shard in the order in which it takes them.
 
-Waiting records of `cluster` come first. Those of other partitions are merged by recorded time; at equal times in the order of the
-stage's declaration, and within a partition by offset.
+Partitions are merged by recorded time; at equal times in the order of the stage's declaration, and within a partition by offset.
 
-A fact of the cluster that overtakes inputs about jobs is known early, and no more: it must not make their timers due. A shard of
-jobs takes it at the recorded time of the earliest input that waits; one that the stage acts on at once waits for its turn. The
-shard that schedules plans with facts of the cluster, which move its time.
+A shard of jobs takes records of `cluster` before others that wait. A fact that overtakes inputs about jobs is known early, and no
+more: it must not make their timers due. So it is taken at the recorded time of the earliest input that waits; one that the stage
+acts on at once waits for its turn. Nothing overtakes in the only shard of a stage: scheduling decides by facts of the cluster, so
+one that was recorded later would move its time, and make timers due whose reason is denied by job events that wait.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Inputs:
             partitions: the shard's inputs.
             offsets: first offset of each.
             batch: records per read.
-            of_jobs: whether the shard is one of jobs, so that a fact of the cluster that overtakes moves no time.
+            of_jobs: whether the shard is one of jobs, where facts of the cluster overtake.
             in_turn: whether a fact of the cluster does not overtake.
         """
         heads = [
@@ -105,7 +105,7 @@ class Inputs:
             found = head.found
             if found is not None and (first is None or found[2] < first[2]):
                 first, self._head = found, head
-                if head.goes_first and (early := self._early(found)) is not None:
+                if self._of_jobs and head.goes_first and (early := self._early(found)) is not None:
                     return early
         return first
 
@@ -113,7 +113,7 @@ class Inputs:
         """Return when a fact of the cluster is taken if it is next; `None`: not before others."""
         place, record, time = fact
         earliest = min(head.found[2] for head in self._heads if head.found is not None)
-        if earliest == time or not self._of_jobs:
+        if earliest == time:
             return fact
         return None if self._in_turn(record) else (place, record, earliest)
 

@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from heapq import merge
+from itertools import chain
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
@@ -20,7 +22,7 @@ from engine.events.outcomes import Accounted, DeadLettered
 from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
 from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView, Transactional
 from engine.processor.accounts import Accounts
-from engine.processor.partitions import input_partitions, output_partitions
+from engine.processor.partitions import input_partitions, output_partitions, single_shard
 from engine.processor.snapshots import Snapshots, load
 from engine.processor.stage import Stage
 
@@ -29,6 +31,7 @@ __all__ = ["Recovered", "StoppedRecoveryError", "must_reach", "own_output", "rec
 _READ: Final = 500
 _NO_STATE: Final = (Accounted, DeadLettered)
 _SHARDSEQUENCE: Final = attrgetter("shardsequence")
+_RECORDED: Final = attrgetter("message.recordedtime")
 _logger: Final = logging.getLogger(__name__)
 
 S = TypeVar("S")
@@ -240,23 +243,28 @@ class _Absorbed:
         self._shard = shard
         self._absorb: Callable[[Event[Data], int], None] = lambda event, offset: stage.absorb(state, event, offset)
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
+        self._by_time = single_shard(stage)
+        """Whether nothing overtakes (`engine.processor.inputs`)."""
         self._taken = taken
         self._ends = [0] * len(inputs)
         """End offset last returned; reads reach at least that far."""
 
     def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
         """Absorb inputs up to `vector`, the basis of the output `cause`."""
-        for place, partition in self._inputs:
-            end = vector[place]
-            if self._ends[place] < end:
-                self._ends[place] = must_reach(self._log, self._shard, partition, end)
-            while self._taken[place] < end:
-                found = self._log.read(partition, self._taken[place], min(_READ, end - self._taken[place]))
-                for record in found:
-                    if record.offset < end:
-                        self._take(record, cause)
-                # Offsets may have gaps: an offset below the end that was not found has no record.
-                self._taken[place] = found[-1].offset + 1 if found and found[-1].offset + 1 < end else end
+        waiting = [(place, partition) for place, partition in self._inputs if self._taken[place] < vector[place]]
+        parts = [self._below(place, partition, vector[place]) for place, partition in waiting]
+        for record in merge(*parts, key=_RECORDED) if self._by_time else chain(*parts):
+            self._take(record, cause)
+
+    def _below(self, place: int, partition: Partition, end: int) -> Iterator[Record]:
+        """Yield the inputs of a partition that are not taken yet, up to before an offset."""
+        if self._ends[place] < end:
+            self._ends[place] = must_reach(self._log, self._shard, partition, end)
+        while self._taken[place] < end:
+            found = self._log.read(partition, self._taken[place], min(_READ, end - self._taken[place]))
+            yield from (record for record in found if record.offset < end)
+            # Offsets may have gaps: an offset below the end that was not found has no record.
+            self._taken[place] = found[-1].offset + 1 if found and found[-1].offset + 1 < end else end
 
     def _take(self, record: Record, cause: Event[Data]) -> None:
         if isinstance(cause.data, DeadLettered):

@@ -62,7 +62,7 @@ class Stage(Protocol[S]):
 
     @property
     def inputs(self) -> tuple[Reads, ...]:
-        """Its input topics, in order of precedence at equal recorded times. `cluster` is taken before all others."""
+        """Its input topics, in order of precedence at equal recorded times. A shard of jobs takes `cluster` before all others."""
 
     @property
     def outputs(self) -> tuple[Topic, ...]:

@@ -1,4 +1,4 @@
-"""What the shard takes: facts of clusters, and the events of all jobs. Total; facts of different partitions commute."""
+"""What the shard takes: facts of clusters, and the events of all jobs. Total."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def dumped(state):
 
 
 def must_commute(program, choices):
-    """Facts of different partitions commute: recovery absorbs them partition by partition."""
+    """Facts of different partitions commute."""
     log = billed(program)
     states = []
     for order in ([], choices, [-1] * 10_000):

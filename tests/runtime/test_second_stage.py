@@ -102,7 +102,7 @@ def must_be_recovered(log: Log, processor: Processor[Any]) -> None:
 
 @given(data=st.data())
 def test_what_is_absorbed_from_different_partitions_commutes(data: st.DataObject) -> None:
-    """Recovery takes them partition by partition, whatever the order in which they were taken."""
+    """The state does not depend on which partition comes first: one may be behind another."""
     runs = [list(run) for run in truth()]
     state, other = State(), State()
     stage = SecondStage()
