@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.entities import Job
 from engine.scheduling.session import Session
 
 __all__ = ["has_run", "least_run"]
@@ -14,16 +14,15 @@ def least_run(job: Job) -> int:
     return least if least is not None else job.path[0].min_run if job.path else 0
 
 
-def has_run(session: Session, task: Task, least: int, since: int) -> bool:
-    """Return whether a pod that runs has done so for long enough; if not, another session looks when it has.
+def has_run(session: Session, least: int, since: int) -> bool:
+    """Return whether a pod has run for long enough; if not, another session looks when it has.
 
     Args:
         session: the session.
-        task: the pod.
         least: how long it runs at least (microseconds).
         since: from when that counts (microseconds).
     """
-    if not least or task.status != "Running" or since + least <= session.now:
+    if not least or since + least <= session.now:
         return True
     session.look_again(since + least)
     return False

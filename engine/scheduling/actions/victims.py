@@ -27,6 +27,8 @@ def starving(session: Session) -> dict[str, list[Job]]:
 def evictable(session: Session, jobs: Iterable[Job], *statuses: Status) -> Iterator[Task]:
     """Yield the pods of jobs that may be evicted for another: they are preemptable, and have run for as long as they may at least.
 
+    Of a pod that has a node and is still starting the time counts from when it got that.
+
     Args:
         session: the session; it looks again when the first pod that is spared has run for so long.
         jobs: the jobs; of those that are held nobody is evicted.
@@ -35,7 +37,7 @@ def evictable(session: Session, jobs: Iterable[Job], *statuses: Status) -> Itera
     for job in jobs:
         for status in () if job.held else statuses:
             for task in job.with_status(status).values():
-                if task.pod_class.preemptable and has_run(session, task, least_run(job), task.running):
+                if task.pod_class.preemptable and has_run(session, least_run(job), task.running or task.bound):
                     yield task
 
 

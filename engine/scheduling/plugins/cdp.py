@@ -22,7 +22,9 @@ class Cdp(Plugin):
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
         """Return the pods that do not run, or whose cooldown time is over."""
         del task
-        return [victim for victim in candidates if has_run(self.session, victim, _cooldown(victim), victim.bound)]
+        return [
+            victim for victim in candidates if victim.status != "Running" or has_run(self.session, _cooldown(victim), victim.bound)
+        ]
 
     reclaimable = preemptable
 
