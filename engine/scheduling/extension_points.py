@@ -27,6 +27,7 @@ POINTS: Final[dict[str, str]] = {
     "task_node_order": "node_order",
     "preemptable": "preemptable",
     "reclaimable": "reclaimable",
+    "least_run": "preemptable",
     "overused": "overused",
     "allocatable": "allocatable",
     "preemptive": "preemptive",
@@ -53,6 +54,8 @@ POINTS: Final[dict[str, str]] = {
 - `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.
+- `least_run(task)` → how long the job of a pod runs at least before it is given notice (microseconds); asked for one pod of each
+  class of a job.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
   name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable;
   `share_of(queue)` → `QueueShare | None`, asked by operators only; `excess(queue, other, task, more)` → by which part of it a queue

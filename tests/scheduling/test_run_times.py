@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from deployment import SECOND, Deployment, task, vcjob
+from test_notice_protocol import CONFIGURATION, made, urgent
 
 from engine.events.attempts import AttemptBound
 from engine.events.decisions import DecidedEvicted
-from engine.scheduling.configuration import read_configuration
+from engine.events.inputs import CommandIssued
+from engine.events.jobs import JobPhaseChanged
+from engine.events.preemptions import NoticeOpened
+from engine.scheduling.configuration import Configuration, PluginOption, read_configuration
 from engine.scheduling.stage import SchedulingStage
 
 
@@ -70,3 +74,44 @@ def test_the_least_run_time_of_a_pod_counts_anew_from_when_it_began_to_run() -> 
     deployment.run("low-w-0-1")
     deployment.settle()
     assert evictions(deployment, deployment.now) == [30]
+
+
+# --- notices --------------------------------------------------------------------------------------------------------------------
+
+WITH_CDP = Configuration(CONFIGURATION.actions, (CONFIGURATION.tiers[0], (*CONFIGURATION.tiers[1], PluginOption("cdp"))))
+
+
+def noticed_after(cooldowns: dict[str, str], configuration: Configuration = WITH_CDP, restart: str = "", **queue: Any) -> list[int]:
+    """Return the seconds from when job `low` was Running to each notice to it.
+
+    Args:
+        cooldowns: task → cooldown time of its pods.
+        configuration: of scheduling.
+        restart: task whose pod is restarted after half a minute.
+        queue: fields of the queue.
+    """
+    deployment = made(nodes=1, configuration=configuration, **queue)
+    tasks = [task(name, cpu=2, labels={"volcano.sh/cooldown-time": stated}) for name, stated in cooldowns.items()]
+    deployment.submit("low", vcjob("low", *tasks, queue="q", minAvailable=1))
+    deployment.settle()
+    deployment.wait(4)
+    (began, *_) = [event.time for event in deployment.events(JobPhaseChanged, job="low") if event.data.phase == "Running"]
+    deployment.wait(26)
+    if restart:
+        deployment.give("jobs", CommandIssued("RestartPod", "ann", task=restart, index=0), "low")
+        deployment.settle()
+    urgent(deployment)
+    deployment.wait(60)
+    return [(event.recordedtime - began) // SECOND for event in deployment.events(NoticeOpened)]
+
+
+def test_a_job_is_given_notice_only_after_the_longest_cooldown_time_of_its_pods() -> None:
+    assert noticed_after({"a": "1h", "b": "10s"}) == []
+    assert noticed_after({"a": "45s", "b": "10s"}) == [45]
+    assert noticed_after({"a": "45s", "b": "10s"}, minRunSeconds=50) == [50]
+    (at_once,) = noticed_after({"a": "45s", "b": "10s"}, CONFIGURATION)
+    assert at_once < 40
+
+
+def test_the_restart_of_a_pod_prolongs_no_cooldown_time_of_its_job() -> None:
+    assert noticed_after({"a": "45s", "b": "45s"}, restart="b") == [45]

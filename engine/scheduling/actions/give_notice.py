@@ -16,7 +16,7 @@ from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.outcome import NoticeReview
 from engine.scheduling.placement import Placement
-from engine.scheduling.run_times import least_run
+from engine.scheduling.run_times import least_run_before_notice
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
@@ -132,7 +132,7 @@ class _Search:
         own, found = rank(self.session, job), []
         for other in self._running.get(queue.name, ()):
             if rank(self.session, other) < own and _is_preemptable(other):
-                from_then = other.preemption.since + least_run(other)
+                from_then = other.preemption.since + least_run_before_notice(self.session, other, _placed(other))
                 if from_then <= self.session.now:
                     found.append(other)
                 else:

@@ -15,7 +15,10 @@ _COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 
 class Cdp(Plugin):
-    """Cooldown protection (Volcano `cdp`): the label, or else the annotation, of a pod says how long from when it got its node."""
+    """Cooldown protection (Volcano `cdp`): the label, or else the annotation, of a pod says how long from when it got its node.
+
+    Notices stop whole jobs: one runs for the longest cooldown time of its pods before it is given notice.
+    """
 
     NAME: ClassVar[str] = "cdp"
 
@@ -27,6 +30,10 @@ class Cdp(Plugin):
         ]
 
     reclaimable = preemptable
+
+    def least_run(self, task: Task) -> int:
+        """Return how long the job of a pod runs at least before it is given notice (microseconds)."""
+        return _cooldown(task)
 
 
 def _cooldown(task: Task) -> int:
