@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
 
@@ -63,6 +63,26 @@ POINTS: Final[dict[str, str]] = {
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
 
+_TELL_JOBS_APART: Final = frozenset(
+    {
+        "task_order",
+        "sub_group_ready",
+        "job_valid",
+        "job_ready",
+        "job_pipelined",
+        "job_starving",
+        "task_node_order",
+        "preemptable",
+        "reclaimable",
+        "allocatable",
+        "preemptive",
+        "excess",
+        "lacking",
+        "victim_queue_order",
+    }
+)
+"""Points that are given a job or one of its pods, but for those that `Plugin.alike` speaks of."""
+
 
 class _Configured(Protocol):
     option: PluginOption
@@ -81,10 +101,12 @@ class Participants:
     """Method that names victims → `Plugin.COUNTS_VICTIMS_BY`, where that is not empty."""
     alike: Sequence[Callable[[Job], Hashable]]
     """`Plugin.alike` of those that order jobs or let them in."""
+    tell_apart: bool
+    """Whether a plugin of a third party may tell any two jobs apart in a search for places or victims."""
 
     @classmethod
-    def of(cls, tiers: Sequence[Sequence[_Configured]]) -> Participants:
-        """Look at all plugins, tier by tier."""
+    def of(cls, tiers: Sequence[Sequence[_Configured]], third_party: Container[str] = ()) -> Participants:
+        """Look at all plugins, tier by tier; those of third parties are given by name."""
         plugins = [plugin for tier in tiers for plugin in tier]
         return cls(
             {point: _by_tier(tiers, point, switch) for point, switch in POINTS.items()},
@@ -95,6 +117,7 @@ class Participants:
                 if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
             },
             [plugin.alike for plugin in plugins if hasattr(plugin, "job_order") or hasattr(plugin, "job_enqueueable")],
+            any(hasattr(plugin, point) for plugin in plugins if plugin.option.name in third_party for point in _TELL_JOBS_APART),
         )
 
 

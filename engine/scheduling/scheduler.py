@@ -69,7 +69,7 @@ class Scheduler:
             if action not in ACTIONS:
                 raise UnknownActionError(action, ACTIONS)
         self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
-        self._participants = Participants.of(self._tiers)
+        self._participants = Participants.of(self._tiers, more or {})
         names = {option.name for tier in configuration.tiers for option in tier}
         self._knows_all = names.isdisjoint(more or {})
         """No plugin is of a third party."""

@@ -128,7 +128,7 @@ class Session:
         self._job_order, self._queue_order, self._task_order = (
             [function for tier in self._points[point] for function in tier] for point in ("job_order", "queue_order", "task_order")
         )
-        self._alike = alike
+        self._alike, self._tell_apart = alike, participants.tell_apart
         lines.update(partial(kind_of, alike))
         for tier in tiers:
             for plugin in tier:
@@ -213,7 +213,12 @@ class Session:
         return self._points[point]
 
     def alike(self, job: Job) -> tuple[Hashable, ...]:
-        """Return the same of jobs that plugins do not tell apart while they hold nothing."""
+        """Return the same of jobs that plugins do not tell apart while they hold nothing.
+
+        A plugin of a third party may tell any two apart; those of Lahar say what they look at, or look at what all searches do.
+        """
+        if self._tell_apart:
+            return (job.key,)
         return tuple(function(job) for function in self._alike)
 
     def job_key(self, job: Job) -> tuple[object, ...]:

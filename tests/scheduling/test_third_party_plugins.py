@@ -92,6 +92,21 @@ class Broken(Plugin):
         raise RuntimeError("not today")
 
 
+class Vip(Plugin):
+    """Lets only jobs with a label take places from others, or have any."""
+
+    NAME = "vip"
+
+    def preemptable(self, task, candidates):
+        return candidates if task.job.labels.get("vip") else []
+
+    reclaimable = preemptable
+
+    def allocatable(self, queue, task):
+        del queue
+        return task.job.labels.get("vip") != "no"
+
+
 def deployed(plugin: type[Plugin]) -> Deployment:
     tiers = ((PluginOption("gang"), PluginOption(plugin.NAME)), (PluginOption("predicates"), PluginOption("proportion")))
     configuration = Configuration(("enqueue", "allocate"), tiers)
@@ -131,3 +146,37 @@ def test_a_plugin_that_fails_on_everything_ends_the_round_and_says_so(monkeypatc
     monkeypatch.setattr(Broken, "open", Plugin.open)
     deployment.wait(61)
     assert set(deployment.places("j1").values()) == {"n1"}
+
+
+@pytest.mark.parametrize(("action", "queue"), [("preempt", "q1"), ("reclaim", "q2")])
+def test_a_job_that_a_plugin_tells_apart_is_searched_for_after_one_of_its_shape_found_nothing(action, queue):
+    tiers = (("priority", "conformance", "vip"), ("predicates", "capacity", "nodeorder", "vip"))
+    configuration = Configuration(
+        ("enqueue", "allocate", action), tuple(tuple(PluginOption(name) for name in tier) for tier in tiers)
+    )
+    deployment = Deployment(stage=lambda: SchedulingStage(configuration, {"vip": Vip}))
+    deployment.node("n1", cpu=4, labels={"place": "here"})
+    deployment.node("n2", cpu=16)
+    deployment.apply("PriorityClass", "high", value=100)
+    deployment.apply("Queue", "q1", deserved={"cpu": "20" if action == "preempt" else "2"})
+    deployment.apply("Queue", "q2", deserved={"cpu": "8"})
+    for name, where in (("low", "q1"), ("plain", queue), ("vip", queue)):
+        important = {} if name == "low" else {"priorityClassName": "high"}
+        manifest = vcjob(name, task(cpu=4, nodeSelector={"place": "here"}), queue=where, **important)
+        manifest["metadata"]["labels"] = {"vip": "yes"} if name == "vip" else {}
+        deployment.submit(name, manifest)
+        deployment.settle()
+        deployment.wait(4 if name == "low" else 0)
+    deployment.wait(20)
+    assert deployment.running() == ["vip-w-0-1"]
+
+
+def test_a_job_that_a_plugin_tells_apart_finds_a_place_after_one_of_its_shape_found_none():
+    deployment = deployed(Vip)
+    for name, vip in (("no", "no"), ("plain", "")):
+        manifest = vcjob(name, task(replicas=2))
+        manifest["metadata"]["labels"] = {"vip": vip} if vip else {}
+        deployment.submit(name, manifest)
+        deployment.settle()
+    deployment.wait(4)
+    assert deployment.running() == ["plain-w-0-1", "plain-w-1-1"]
