@@ -153,7 +153,7 @@ class Head(Struct, array_like=True):
     retry: Micros = 0
     """After a refusal or a failed binding: when it may be decided about again."""
     evictions: int = 0
-    """Rounds in a row that have evicted pods for it; `is_calm` ends the row."""
+    """Rounds in a row that have evicted pods for it; `pauses.be_patient` begins a new row."""
     evicted: Micros = 0
     """When the last of them was."""
     since: Micros = 0

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS, EVICTED_BY
-from engine.scheduling.claims import Claims
+from engine.scheduling.admitted_requests import AdmittedRequests
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.extension_points import Participants, kind_of
@@ -82,7 +82,7 @@ class Scheduler:
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self.lines = Lines(cluster)
         """Jobs that wait to be let in."""
-        self.claims = Claims(cluster)
+        self.admitted = AdmittedRequests(cluster)
         self._quiet: _Quiet | None = None
         """The last round, if it decided nothing: what it found stands until something else changes."""
         self.again: int | None = None
@@ -125,7 +125,7 @@ class Scheduler:
             self._tiers,
             self._participants,
             self.lines,
-            self.claims,
+            self.admitted,
             now,
             guarded=guarded,
         )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import partial
 from typing import Any, ClassVar, Literal
 
+from engine.scheduling.admitted_requests import AdmittedRequests
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
-from engine.scheduling.claims import Claims
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
@@ -74,7 +74,7 @@ class Session:
         tiers: Sequence[Sequence[Plugin]],
         participants: Participants,
         lines: Lines,
-        claims: Claims,
+        admitted: AdmittedRequests,
         now: int,
         *,
         guarded: bool = False,
@@ -87,14 +87,14 @@ class Session:
             tiers: the plugins.
             participants: their methods.
             lines: the cluster's jobs that wait to be let in, by the same plugins.
-            claims: what the cluster's jobs have been let in for.
+            admitted: resources that the cluster's admitted jobs have not taken yet.
             now: the round's time in microseconds.
             guarded: have plugins fail with `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
         self.lines = lines
-        self.claims = claims
+        self.admitted = admitted
         self.configuration = configuration
         self.now = now
         self.total = cluster.total()

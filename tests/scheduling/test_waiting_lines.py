@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine.events.pod_shape import PodShape, pairs
 from engine.events.scheduling import JobExplained
 from engine.scheduling import explainer
-from engine.scheduling.claims import Claims
+from engine.scheduling.admitted_requests import AdmittedRequests
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.explanations import due_at, margin
 from engine.scheduling.job_records import Head
@@ -32,7 +32,7 @@ from engine.scheduling.stage import SchedulingStage
 SECOND = 1_000_000
 UPDATE = Lines.update
 FILE = Lines._file
-TAKE = Claims._take
+TAKE = AdmittedRequests._take
 SHIFT = Lines._shift
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 
@@ -54,7 +54,7 @@ def made_anew(deployment: Deployment) -> None:
     """Forget what is kept of who waits, as a restart does."""
     for cluster in deployment.scheduling.state.clusters.values():
         cluster.scheduler.lines.__init__(cluster.model)
-        cluster.scheduler.claims.__init__(cluster.model)
+        cluster.scheduler.admitted.__init__(cluster.model)
         cluster.scheduler._kept.clear()
         cluster.scheduler._quiet = None
         cluster.explainer.forget()
@@ -208,12 +208,12 @@ def test_who_comes_behind_others_changes_nothing_else(monkeypatch, owner, name, 
         (explainer, "margin", lambda place, told: margin(place, told) + 2),
         (Kind, "remove", lambda kind, job: kind.members.pop()),
         (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
-        (Claims, "_take", lambda claims, job: job.key in claims._of or TAKE(claims, job)),
+        (AdmittedRequests, "_take", lambda admitted, job: job.key in admitted._of or TAKE(admitted, job)),
         (explainer, "_seen", lambda waiting, outcome: explainer._Seen(len(waiting), [])),
         (explainer.Explainer, "_figures", lambda *_: None),
         (explainer, "_moved", lambda queue, own, ranks: {kind for kind in ranks if ranks[kind] != queue.ranks.get(kind)}),
     ],
-    ids=["places", "members", "kinds", "claims", "nothing new", "figures", "overtaken"],
+    ids=["places", "members", "kinds", "admitted requests", "nothing new", "figures", "overtaken"],
 )
 def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug):
     configured = CONFIGURATIONS["fairshare" if name == "_moved" else "default"]
@@ -268,7 +268,7 @@ COUNTED = (
     (Priority, "job_order"),
     (Overcommit, "job_enqueueable"),
     (Lines, "_file"),
-    (Claims, "_take"),
+    (AdmittedRequests, "_take"),
     (Cluster, "note"),
 )
 

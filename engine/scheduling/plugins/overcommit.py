@@ -33,7 +33,7 @@ class Overcommit(Plugin):
         self._factors = {name: _factor(option.arguments, f"{_ARGUMENT}.{name}") for name in named}
 
     def open(self, session: Session) -> None:
-        """Look at what is free and what is claimed when it is first needed."""
+        """Look at what is free and what admitted jobs are to take when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
         self._found: dict[Asked, Amounts] = {}
@@ -48,7 +48,7 @@ class Overcommit(Plugin):
                 name: amount * self._factors.get(name, self._factor) for name, amount in self.session.total.items() if name != PODS
             }
             limit = {name: amount - used.get(name, 0) for name, amount in whole.items()}
-            self._sums = (dict(self.session.claims.claimed()), limit, whole)
+            self._sums = (dict(self.session.admitted.outstanding()), limit, whole)
         return self._sums
 
     def alike(self, job: Job) -> Asked | None:

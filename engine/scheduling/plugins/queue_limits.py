@@ -77,7 +77,7 @@ class LimitsQueues(Plugin, ABC):
         """Return by queue what jobs in it and below it claim, less what they hold beyond their minima."""
         if self._extra is None:
             self._extra = {}
-            for name, extra in self.session.claims.extra().items():
+            for name, extra in self.session.admitted.extra().items():
                 for queue in self.session.cluster.path_of(name):
                     add(self._extra.setdefault(queue.name, {}), extra.items())
         return self._extra

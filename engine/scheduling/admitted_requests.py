@@ -1,4 +1,4 @@
-"""What jobs that have been let in have claimed and not taken yet, and what others hold beyond their minimum."""
+"""Resources that admitted jobs have not taken yet, and what others hold beyond their minimum."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from engine.scheduling.model.amounts import Amounts, subtract
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 
-__all__ = ["Claims", "claimed", "elastic"]
+__all__ = ["AdmittedRequests", "elastic", "outstanding"]
 
 
-def claimed(job: Job) -> Amounts:
-    """Return what a job has been let in for and does not hold yet.
+def outstanding(job: Job) -> Amounts:
+    """Return what a job was admitted for and does not hold yet.
 
     Volcano: of a job that is Inqueue its minimum resources less what it holds; of one that is Running the same, once it has as
-    many tasks placed as it needs (a job whose driver has ended claims nothing any more).
+    many tasks placed as it needs (a job whose driver has ended is to take nothing any more).
     """
     if job.min_resources is None:
         return {}
@@ -42,34 +42,34 @@ def _beyond(one: Amounts, other: Amounts) -> Amounts:
     return found
 
 
-class _Claim(NamedTuple):
+class _OfJob(NamedTuple):
     """Of one job."""
 
     queue: str
-    claimed: Amounts
+    outstanding: Amounts
     extra: Amounts
-    """`claimed` less what it holds beyond its minimum: what counts against its queue's limit besides what the queue holds."""
+    """`outstanding` less what it holds beyond its minimum: what counts against its queue's limit besides what the queue holds."""
 
 
-class Claims:
+class AdmittedRequests:
     """Sums over all jobs. They are kept from session to session: only the jobs that changed are looked at."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._next = -1
         """Number of the first change of the cluster that is not taken."""
-        self._of: dict[str, _Claim] = {}
-        """Key of a job → what it claims, or holds beyond its minimum; most do neither."""
-        self._claimed: Amounts = {}
+        self._of: dict[str, _OfJob] = {}
+        """Key of a job → what it has not taken yet, or holds beyond its minimum; most do neither."""
+        self._outstanding: Amounts = {}
         self._extra: dict[str, Amounts] = {}
 
-    def claimed(self) -> Mapping[str, float]:
-        """Return what all jobs claim now."""
+    def outstanding(self) -> Mapping[str, float]:
+        """Return what all jobs have not taken yet."""
         self._update()
-        return self._claimed
+        return self._outstanding
 
     def extra(self) -> Mapping[str, Amounts]:
-        """Return by queue what its jobs claim now, less what they hold beyond their minima."""
+        """Return by queue what its jobs have not taken yet, less what they hold beyond their minima."""
         self._update()
         return self._extra
 
@@ -77,7 +77,7 @@ class Claims:
         changed: Iterable[Job] | None = self._cluster.changes.since(self._next)
         if changed is None:
             changed = self._cluster.jobs.values()
-            self._of, self._claimed, self._extra = {}, {}, {}
+            self._of, self._outstanding, self._extra = {}, {}, {}
         for job in changed:
             self._take(job)
         self._next = self._cluster.changes.end
@@ -89,17 +89,17 @@ class Claims:
         present = self._cluster.jobs.get(job.key)
         if present is None:
             return
-        claims, beyond = claimed(present), elastic(present)
-        if claims or beyond:
-            extra = dict(claims)
+        lacking, beyond = outstanding(present), elastic(present)
+        if lacking or beyond:
+            extra = dict(lacking)
             subtract(extra, beyond.items())
-            found = self._of[job.key] = _Claim(present.queue, claims, extra)
+            found = self._of[job.key] = _OfJob(present.queue, lacking, extra)
             self._change(found, 1)
 
-    def _change(self, claim: _Claim, by: int) -> None:
-        """Count a claim (1), or no more (-1). What sums up to nothing is not kept: names are anybody's."""
-        subtract(self._claimed, ((name, -by * amount) for name, amount in claim.claimed.items()))
-        extra = self._extra.setdefault(claim.queue, {})
-        subtract(extra, ((name, -by * amount) for name, amount in claim.extra.items()))
+    def _change(self, found: _OfJob, by: int) -> None:
+        """Count a job (1), or no more (-1). What sums up to nothing is not kept: names are anybody's."""
+        subtract(self._outstanding, ((name, -by * amount) for name, amount in found.outstanding.items()))
+        extra = self._extra.setdefault(found.queue, {})
+        subtract(extra, ((name, -by * amount) for name, amount in found.extra.items()))
         if not extra:
-            del self._extra[claim.queue]
+            del self._extra[found.queue]
