@@ -6,13 +6,15 @@ from decimal import localcontext
 from typing import Any
 
 import pytest
+from budget_histories import crossings, shard_of
 
 from engine.budgets.stage import BudgetsStage
 from engine.budgets.state import KEPT_MONTHS, LAST_MONTH
-from engine.events import Event
+from engine.events import Event, encode
 from engine.events.billing import Charge, UsageRecorded, UsageWithdrawn
 from engine.events.inputs import ObjectApplied, ObjectDeleted
-from engine.events.times import parse_time
+from engine.events.times import SECOND, parse_time
+from engine.log.memory import MemoryLog
 
 STAGE = BudgetsStage()
 MARCH = parse_time("2026-03-02T12:00:00Z")
@@ -235,3 +237,19 @@ def test_a_budget_that_is_not_reached_by_the_last_digit_is_not_crossed(budget, u
     with localcontext(prec=5):
         story.budget(budget, [100])
         assert story.use(use) == []
+
+
+def test_a_budget_that_is_given_after_uses_that_wait_is_not_crossed_before():
+    log = MemoryLog(1)
+    charges = [Charge("gpu_seconds", "1", "1", "90", "90")]
+    use = UsageRecorded(
+        *("main", 0, 1, "uid", "usage", 0, 1, 1, "running", "begun", "2026-03"), charges=charges, currency="EUR", tenant="ml"
+    )
+    spec = {"priority": 0, "budget": {"amount": "100", "currency": "EUR", "thresholds": [50]}}
+    given = MARCH + 3600 * SECOND
+    log.append("billing", [encode(Event("e1", "test", use.TYPE, "job", MARCH, MARCH, 1, "job", "", "c1", use))])
+    budget = ObjectApplied("Tenant", "ml", spec)
+    log.append("cluster", [encode(Event("e2", "test", budget.TYPE, "ml", given, given, 2, "", "", "c1", budget))])
+    shard_of(log).run_until_quiet()
+    (crossed,) = crossings(log)
+    assert (crossed.time, crossed.causationid, crossed.data.usage) == (given, "e2", None)
