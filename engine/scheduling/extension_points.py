@@ -58,8 +58,8 @@ POINTS: Final[dict[str, str]] = {
   class of a job.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
   name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable;
-  `share_of(queue)` → `QueueShare | None`, asked by operators only; `excess(queue, other, task, more)` → by which part of it a queue
-  holds more than it deserves of what the task asks for (with `more`: if it held the task too), where it and `other` differ.
+  `share_of(queue)` → `QueueShare | None`, asked by operators only; `excess(queue, other, names, change)` → by which part of it a
+  queue holds more than it deserves of any of the named resources after a change of what it holds, where it and `other` differ.
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
 

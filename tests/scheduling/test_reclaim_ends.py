@@ -301,7 +301,7 @@ def test_evictions_end_where_no_job_is_new(queues: list[dict[str, str]], jobs: l
     [
         (evolve, "_keep_places", lambda *_: None, tie),
         (ALLOCATE, "_place_claimants", lambda *_: None, tie),
-        (RECLAIM, "_may_take_from", lambda *_: True, crossed),
+        (RECLAIM, "_stands_higher", lambda *_: True, crossed),
     ],
     ids=["no place is kept", "kept places are not served", "no order between queues"],
 )

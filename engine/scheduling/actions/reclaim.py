@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 
 from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.hopeless import Hopeless
 from engine.scheduling.actions.victims import evictable, make_room, may_preempt, starving, victims_on
 from engine.scheduling.limits import explain_limit
+from engine.scheduling.model.amounts import Amounts, subtract
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -82,9 +85,7 @@ def _make_room(session: Session, placement: Placement, others: Evictable, task: 
         found = victims_on(session, "reclaimable", task, node, candidates, {}) if candidates else None
         if found is None:
             return None
-        queues = {victim.job.queue: victim.job.path[0] for victim in found}
-        givers = {name for name, queue in queues.items() if _may_take_from(session, queue, task)}
-        return [victim for victim in found if victim.job.queue in givers]
+        return _in_order(session, task, found)
 
     def enough(node: Node) -> bool:
         return placement.room(task, node) and placement.passes(task, node)
@@ -93,15 +94,39 @@ def _make_room(session: Session, placement: Placement, others: Evictable, task: 
     return make_room(session, task, nodes, victims, enough)
 
 
-def _may_take_from(session: Session, queue: Queue, task: Task) -> bool:
-    """Return whether a task's queue, with the task, holds what it deserves at most, or is less above it than another is now.
+def _in_order(session: Session, task: Task, victims: Iterable[Task]) -> list[Task]:
+    """Return the victims that the order of queues lets a task have, each as if those before it had gone.
 
-    This is a strict order: after one queue has taken something from another, that one may not take the same from it.
+    This is a strict order, whatever pods ask for: a pod that goes always stood further above what its queue deserves than the pod
+    that comes does then. So reclaiming from each other in a circle comes to an end.
     """
-    own = task.job.path[0]
-    for tier in session.functions("excess"):
-        for function in tier:
-            excess: float = function(own, queue, task, more=True)
-            if excess > 0 and excess >= function(queue, own, task, more=False):
-                return False
-    return True
+    functions = [function for tier in session.functions("excess") for function in tier]
+    gone: dict[str, Amounts] = {}
+    found = []
+    for victim in victims:
+        lost = gone.setdefault(victim.job.queue, {})
+        if all(_stands_higher(function, victim, lost, task) for function in functions):
+            subtract(lost, victim.pod_class.items)
+            found.append(victim)
+    return found
+
+
+def _stands_higher(excess: Callable[..., float], victim: Task, lost: Amounts, task: Task) -> bool:
+    """Return whether a victim's queue is further above what it deserves than a task's will be.
+
+    A queue that will hold at most what it deserves takes from one that holds more of anything that the victim takes. Else what the
+    victim takes of what the task asks for is compared.
+
+    Args:
+        excess: the plugin's measure.
+        victim: the victim.
+        lost: what its queue has lost by then (negative).
+        task: the task.
+    """
+    own, other = task.job.path[0], victim.job.path[0]
+    asked, taken = task.pod_class.request, victim.pod_class.request
+    after = excess(own, other, asked, asked)
+    before = excess(other, own, taken, lost)
+    if after > 0:
+        before = min(before, excess(other, own, taken.keys() & asked.keys(), lost))
+    return after < before

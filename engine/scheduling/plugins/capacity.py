@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
@@ -26,7 +26,7 @@ from engine.scheduling.model.amounts import (
 )
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import LimitsQueues, real_capability
+from engine.scheduling.plugins.queue_limits import LimitsQueues, excess, real_capability
 from engine.scheduling.session import Session
 
 __all__ = ["Capacity", "queue_share"]
@@ -198,13 +198,13 @@ class Capacity(LimitsQueues):
             return path[:1]
         return [path[0], *(one for one in path[1 : 1 + self._level] if one.queue.name != _ROOT)]
 
-    def excess(self, queue: Queue, other: Queue, task: Task, *, more: bool) -> float:
-        """Return by which part of it a queue holds more than it deserves, with a task or without.
+    def excess(self, queue: Queue, other: Queue, names: Iterable[str], change: Mapping[str, float]) -> float:
+        """Return by which part of it a queue holds more than it deserves of any of some resources, after a change.
 
         With `ancestorReclaimLevel` the queue above it that holds least too much counts, of those that are not above the other too.
         """
         others = self._levels(other)
-        return min(_excess(one, task, more=more) for one in self._levels(queue) if one not in others)
+        return min(_excess(one, names, change) for one in self._levels(queue) if one not in others)
 
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
         """Return what the queue of a job and all above it may hold."""
@@ -303,23 +303,13 @@ def _deserves_more(portion: Portion, task: Task) -> bool:
     )
 
 
-def _excess(portion: Portion, task: Task, *, more: bool) -> float:
-    """Return by which part of it a queue holds too much of the resource of which that is most among those a task asks for.
+def _excess(portion: Portion, names: Iterable[str], change: Mapping[str, float]) -> float:
+    """Return by which part of it a queue holds too much of the one of some resources of which that is most.
 
     Resources of which it deserves nothing do not count; where it deserves nothing of any, all is too much.
-
-    Args:
-        portion: the queue.
-        task: the task.
-        more: whether the task's request is held as well.
     """
-    held, deserved = portion.queue.allocated, portion.deserved
-    found = [
-        over / deserved[name] if (over := held.get(name, 0) + amount * more - deserved[name]) >= TOLERANCE else 0.0
-        for name, amount in task.pod_class.items
-        if name != PODS and deserved.get(name, 0) > 0
-    ]
-    return max(found, default=inf)
+    deserved = [name for name in names if portion.deserved.get(name, 0) > 0]
+    return excess(portion.queue.allocated, change, portion.deserved, deserved) if deserved else inf
 
 
 def _relevant(deserved: Amounts, task: Task) -> bool:

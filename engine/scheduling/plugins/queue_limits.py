@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.limits import explain_queue_too_small
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, missing, within
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, TOLERANCE, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["LimitsQueues", "real_capability", "without_places"]
+__all__ = ["LimitsQueues", "excess", "real_capability", "without_places"]
 
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
@@ -31,6 +31,24 @@ def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, gu
 def without_places(amounts: Amounts, capability: Amounts) -> Amounts:
     """Return amounts without places for pods, unless a queue limits those itself: Volcano does not compare them."""
     return {name: amount for name, amount in amounts.items() if name != PODS or PODS in capability}
+
+
+def excess(held: Amounts, change: Mapping[str, float], deserved: Amounts, names: Iterable[str]) -> float:
+    """Return by which part of it more is held than deserved of the resource of which that is most; places for pods do not count.
+
+    Args:
+        held: what is held.
+        change: what is added to it, less than nothing for what is taken away.
+        deserved: what is deserved; of a resource that it lacks, nothing.
+        names: resources to compare.
+    """
+    found = 0.0
+    for name in names:
+        due = deserved.get(name, 0)
+        over = held.get(name, 0) + change.get(name, 0) - due
+        if over >= TOLERANCE and name != PODS:
+            found = max(found, over / due if due > 0 else inf)
+    return found
 
 
 class LimitsQueues(Plugin, ABC):
