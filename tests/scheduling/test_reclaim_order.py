@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from importlib import import_module
 from typing import Any
 
+import pytest
 from deployment import SECOND, Deployment, vcjob
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.events.decisions import DecidedEvicted
 from engine.events.inputs import NodeObserved
 from engine.scheduling.configuration import read_configuration
 from engine.scheduling.stage import SchedulingStage
 
+RECLAIM = import_module("engine.scheduling.actions.reclaim")
 NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
 
 
@@ -105,3 +111,93 @@ def test_a_queue_within_what_it_deserves_takes_pods_that_hold_too_much_of_someth
     submit(deployment, "a0", "qa", asks={"cpu": "4"})
     pass_time(deployment, 500)
     assert evictions(deployment) == [("b1", "a0")]
+
+
+# --- proportion -----------------------------------------------------------------------------------------------------------------
+
+
+def crossed_gpus() -> Deployment:
+    """Two queues of equal weight, each with all GPUs of one maker and asking for more of the other's; both want a node of CPUs."""
+    deployment = made("proportion", qa={"weight": 1}, qb={"weight": 1})
+    node(deployment, "n1", cpu=8)
+    node(deployment, "n2", cpu=24, nvidia=8, amd=8)
+    for name, queue, asks, on in [
+        ("a-nvidia", "qa", {"cpu": "1", NVIDIA: "8"}, "n2"),
+        ("b-amd", "qb", {"cpu": "1", AMD: "8"}, "n2"),
+        ("a0", "qa", {"cpu": "8"}, "n1"),
+        ("b-nvidia", "qb", {"cpu": "1", NVIDIA: "4"}, "nowhere"),
+        ("a-amd", "qa", {"cpu": "1", AMD: "4"}, "nowhere"),
+        ("b0", "qb", {"cpu": "8"}, "n1"),
+    ]:
+        submit(deployment, name, queue, asks=asks, on=on)
+        deployment.wait(3)
+    return deployment
+
+
+def test_queues_by_weight_do_not_take_what_the_other_holds_no_more_of_than_it_deserves() -> None:
+    deployment = crossed_gpus()
+    pass_time(deployment, 2_500)
+    assert evictions(deployment) == []
+
+
+def test_queues_by_weight_take_what_another_holds_too_much_of() -> None:
+    deployment = made("proportion", qa={"weight": 1}, qb={"weight": 1})
+    node(deployment, "n1", cpu=8)
+    for number in range(3):
+        submit(deployment, f"a{number}", "qa", replicas=4, asks={"cpu": "1"})
+        deployment.wait(3)
+    submit(deployment, "b", "qb", replicas=4, asks={"cpu": "1"})
+    pass_time(deployment, 500)
+    assert Counter(uid[0] for uid in deployment.running()) == {"a": 4, "b": 4}
+
+
+# --- any cluster without new jobs -----------------------------------------------------------------------------------------------
+
+AMOUNTS = st.fixed_dictionaries(
+    {},
+    optional={"cpu": st.sampled_from("12468"), "memory": st.sampled_from(["1Gi", "3Gi", "9Gi"]), NVIDIA: st.sampled_from("0124")},
+)
+QUEUES = st.lists(
+    st.fixed_dictionaries({"deserved": AMOUNTS, "weight": st.sampled_from([1, 2, 4]), "priority": st.integers(0, 1)}),
+    min_size=2,
+    max_size=4,
+)
+NODES = st.lists(
+    st.tuples(st.sampled_from([4, 6, 8, 10]), st.sampled_from([8, 16]), st.sampled_from([0, 2, 4, 8])),
+    min_size=1,
+    max_size=3,
+)
+ASKS = st.tuples(
+    st.sampled_from("1123457"), st.sampled_from(["", "1Gi", "2Gi", "5Gi"]), st.sampled_from(["", "", "1", "2", "4"])
+).map(lambda found: {name: amount for name, amount in zip(("cpu", "memory", NVIDIA), found, strict=True) if amount})
+JOBS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 3), ASKS, st.booleans(), st.sampled_from([1, 3, 6])), min_size=4, max_size=12
+)
+SECONDS = 2_000
+
+
+@given(st.sampled_from(["capacity", "proportion"]), QUEUES, NODES, JOBS)
+def test_evictions_end_whatever_the_cluster_and_its_pods(
+    plugin: str,
+    queues: list[dict[str, Any]],
+    nodes: list[tuple[int, int, int]],
+    jobs: list[tuple[int, int, dict[str, str], bool, int]],
+) -> None:
+    deployment = made(plugin, **{f"q{number}": spec for number, spec in enumerate(queues)})
+    for number, (cpu, memory, gpus) in enumerate(nodes):
+        node(deployment, f"n{number}", cpu, memory, nvidia=gpus)
+    for number, (queue, replicas, asks, gang, pause) in enumerate(jobs):
+        name, least = f"q{queue % len(queues)}", replicas if gang else 1
+        submit(deployment, f"j{number}", name, replicas, asks=asks, minAvailable=least)
+        deployment.wait(pause)
+    pass_time(deployment, SECONDS)
+    last = max((event.recordedtime for event in deployment.events(DecidedEvicted)), default=0)
+    assert last < deployment.now - SECONDS // 2 * SECOND
+
+
+@pytest.mark.parametrize("story", [lopsided, crossed_gpus])
+def test_a_planted_bug_in_the_order_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
+    monkeypatch.setattr(RECLAIM, "_stands_higher", lambda *_: True)
+    deployment = story()
+    pass_time(deployment, 200)
+    assert len(evictions(deployment)) > 6

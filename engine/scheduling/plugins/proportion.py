@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
@@ -12,7 +12,7 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, missing, subtract, within
 from engine.scheduling.model.entities import Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import LimitsQueues, real_capability, without_places
+from engine.scheduling.plugins.queue_limits import LimitsQueues, excess, real_capability, without_places
 from engine.scheduling.session import Session
 
 __all__ = ["Proportion", "share_out"]
@@ -103,6 +103,11 @@ class Proportion(LimitsQueues):
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return the same as `allocatable`: a queue reclaims up to what it deserves."""
         return self.allocatable(queue, task)
+
+    def excess(self, queue: Queue, other: Queue, names: Iterable[str], change: Mapping[str, float]) -> float:
+        """Return by which part of it a queue holds more than it deserves of any of some resources, after a change."""
+        del other
+        return excess(queue.allocated, change, self._portions[queue.name].deserved, names)
 
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
         """Return what the queue of a job may hold."""
