@@ -196,6 +196,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
             if attempt.claim is not None and attempt.claim.node:
                 attempt.claim = None
             known.head.refusals = 0
+            _keep_no_place(state, known, attempt)
         case AttemptRunning():
             attempt.phase, attempt.running = "Running", event.time
         case AttemptTerminating():
@@ -230,6 +231,7 @@ def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStart
 def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
     attempt.phase, attempt.claim = data.phase, None
     known.live -= 1
+    _keep_no_place(state, known, attempt)
     if known.group is None or attempt.leaving or _surplus(known.group, attempt):  # of a deleted pod nothing is left
         _drop(state, known, attempt)
     else:
@@ -317,6 +319,14 @@ def release(state: State, cluster: ClusterState, over: Callable[[PlaceClaim], bo
             known.head.claims = left
             touch(state, known)
             stand(state, known)
+
+
+def _keep_no_place(state: State, known: KnownJob, attempt: Attempt) -> None:
+    """Keep no place any more for a pod that has a node, or has ended."""
+    if any(claim.slot == attempt.slot for claim in known.head.claims):
+        known.head.claims = [claim for claim in known.head.claims if claim.slot != attempt.slot]
+        touch(state, known)
+        stand(state, known)
 
 
 def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from engine.events import Data, Event
 from engine.events.decisions import (
     DecidedBound,
@@ -95,7 +97,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
         case DecidedBound():
             await_answer(state, known, event.id, "bound", due)
             head.unschedulable, head.promised = "", []
-            _placed(state, known, data.placements)
+            _move_claims(state, known, data.placements)
             for placed in data.placements:
                 attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
                 if attempt is not None:
@@ -138,11 +140,11 @@ def _keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
         stand(state, claimant)
 
 
-def _placed(state: State, known: KnownJob, placements: Iterable[Placement]) -> None:
-    """Keep no place any more for pods that have one."""
+def _move_claims(state: State, known: KnownJob, placements: Iterable[Placement]) -> None:
+    """Keep for pods the places that they are given now, until they have them: a binding may fail."""
     if known.head.claims:
-        placed = {(one.task, one.index, one.attempt) for one in placements}
-        known.head.claims = [claim for claim in known.head.claims if claim.slot not in placed]
+        nodes = {(one.task, one.index, one.attempt): one.node for one in placements}
+        known.head.claims = [replace(claim, node=nodes.get(claim.slot, claim.node)) for claim in known.head.claims]
         stand(state, known)
 
 

@@ -37,7 +37,7 @@ class SchedulingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 6
+    state_version: Final = 7
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
     outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "preemptions", "dead-letters")
     exact: Final = ()

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 
+from engine.events.actions import EffectSettled
 from engine.events.attempts import AttemptRunning
 from engine.events.decisions import DecidedEvicted, DecisionRefused, Placement
 from engine.scheduling import evolve, pauses
@@ -141,6 +142,28 @@ def test_nobody_else_is_placed_where_a_place_is_kept() -> None:
     deployment.gone("big-w-0-1")
     deployment.wait(4)
     assert deployment.running() == ["small-w-0-1"]
+
+
+def test_a_place_is_kept_until_a_node_has_the_pod() -> None:
+    deployment = tie()
+    deployment.wait(2)
+    deployment.failing = True
+    deployment.wait()
+    assert claims(deployment) == {"small/w/0/1": "n1"}
+    deployment.wait(60)
+    assert [event.data.outcome for event in deployment.events(EffectSettled, job="small")].count("failed") == 1
+    assert (evictions(deployment), deployment.running(), claims(deployment)) == ([("big", "small")], ["small-w-0-1"], {})
+
+
+def test_a_place_is_kept_where_the_pod_was_to_run_last() -> None:
+    deployment = lingering()
+    deployment.node("n2", cpu=4)
+    deployment.failing = True
+    deployment.wait()
+    assert claims(deployment) == {"small/w/0/1": "n2"}
+    submit(deployment, "other", "q1", task(cpu=4))
+    deployment.wait(3)
+    assert (deployment.running(), claims(deployment)) == (["big-w-0-1", "small-w-0-1"], {})
 
 
 def test_a_place_is_kept_no_longer_than_its_pod_is_there() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Final, TypeAlias, cast
 
 from engine.scheduling.actions.enqueue import let_in
@@ -189,12 +188,15 @@ def _keep_place(session: Session, placement: Placement, job: Job) -> None:
 def _place_claimants(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
     """Place the pods for which others were evicted, and keep from everybody else the places that are not free yet.
 
-    A claimant whose queue has got all that it deserves meanwhile takes its turn like others. All places are kept before any is
-    taken: no claimant takes another's.
+    All places are kept before any is taken: no claimant takes another's. Those of a job about which nothing is decided now are
+    kept as well: it may be left alone after a binding that failed.
     """
-    claimants = [job for jobs in waiting.values() for job in jobs if job.claims and not session.overused(job.path[0])]
-    kept = {job.key: (job, _keep_claims(session, placement, job)) for job in sorted(claimants, key=attrgetter("key"))}
-    for job, places in kept.values():
+    kept = _keep_all_claims(session, placement)
+    ready = {job.key for jobs in waiting.values() for job in jobs}
+    for job, places in kept:
+        if job.key not in ready:
+            session.at_end.append(places.discard)
+            continue
         claimed = job.claims.keys() & job.with_status("Pipelined").keys()
         places.discard()
         groups = [[task for task in group if task.key in claimed] for group in _pending(session, job)]
@@ -202,8 +204,14 @@ def _place_claimants(session: Session, placement: Placement, waiting: dict[str, 
         while groups and _place(session, placement, job.path[0], job, groups):
             pass
         session.at_end.append(_keep_claims(session, placement, job).discard)
-    if kept and sum(map(len, waiting.values())) > len(kept):  # others may have the places when time is over
-        session.look_again(min(until for job, _ in kept.values() for _, until in job.claims.values()))
+    if kept and not ready <= {job.key for job, _ in kept}:  # others may have the places when time is over
+        session.look_again(min(until for job, _ in kept for _, until in job.claims.values()))
+
+
+def _keep_all_claims(session: Session, placement: Placement) -> list[tuple[Job, Statement]]:
+    """Keep the places of all jobs for which others were evicted, but for those whose queue is overused."""
+    claimants = [session.cluster.jobs[key] for key in sorted(session.cluster.claimants - session.failed.keys())]
+    return [(job, _keep_claims(session, placement, job)) for job in claimants if job.path and not session.overused(job.path[0])]
 
 
 def _keep_claims(session: Session, placement: Placement, job: Job) -> Statement:
