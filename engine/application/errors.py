@@ -7,13 +7,9 @@ LaharError
 
 from __future__ import annotations
 
-from statemachines.errors import LaharError
+from engine.arguments import RequestError
 
 __all__ = ["AlreadyExistsError", "RequestError"]
-
-
-class RequestError(LaharError, ValueError):
-    """Raised when an argument cannot be used: it has the wrong type, names nothing that exists, or breaks a rule."""
 
 
 class AlreadyExistsError(RequestError):

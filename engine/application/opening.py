@@ -9,13 +9,19 @@ from pydantic import ValidationError
 
 from engine.application.client import Lahar
 from engine.application.errors import RequestError
+from engine.arguments import checked
+from engine.effects.errors import CallbackError
+from engine.effects.registry import load
 from engine.runtime.errors import describe
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import DEFAULT_LOG, Settings
+from engine.runtime.stages import scheduling as scheduling_stage
+from engine.scheduling.errors import ConfigurationError
 
 __all__ = ["open_lahar"]
 
 
+@checked
 def open_lahar(
     log: str = DEFAULT_LOG,
     *,
@@ -54,27 +60,34 @@ def open_lahar(
         accelerators: resource → GPUs of a unit.
 
     Raises:
-        RequestError: the URL is malformed, or a setting is invalid.
+        RequestError: the URL is malformed, or a setting is invalid: its type, its value, a file or a module that it names.
         LogError: the log cannot be opened; the text says what to do.
     """
     given = {
         "log": log,
         "cluster": cluster,
         "max_replicas": max_replicas,
-        "services": tuple(services),
+        "services": services,
         "forget_after": forget_after,
         "orphan_wait": orphan_wait,
         "decide_limit": decide_limit,
         "billing": billing,
         "scheduling": scheduling,
         "scheduler_config": scheduler_config,
-        "callbacks": tuple(callbacks),
+        "callbacks": callbacks,
         "accelerators": None if accelerators is None else dict(accelerators),
     }
     try:
         settings = Settings.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         raise RequestError(describe(error)) from None
+    try:
+        if settings.scheduler_config is not None:
+            scheduling_stage(settings)
+        if process and not readonly and not is_shared(log):
+            load(settings.callbacks)
+    except (ConfigurationError, CallbackError) as error:
+        raise RequestError(str(error)) from None
     try:
         target = open_log(log, create=create and not readonly and not is_shared(log), readonly=readonly)
     except ValueError as error:

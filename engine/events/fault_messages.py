@@ -28,6 +28,8 @@ def message_of(fault: ErrorDetails, fields: Iterable[str] = ()) -> str:
             given, known = fault["input"], _EXPECTED.findall(fault["ctx"]["expected"])
         case "extra_forbidden":
             given, known = fault["loc"][-1], list(fields)
+        case "tuple_type" | "list_type" | "frozen_set_type":
+            return "should be a list"
         case _:
             return text
     return text + (hint(given, known) if isinstance(given, str) else "")

@@ -17,12 +17,14 @@ NotFoundError         the named thing is not in the log
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from pydantic import ValidationError
 
 from engine.effects.errors import UnknownCallbackError
 from engine.events.errors import is_interrupt
+from engine.events.fault_messages import message_of
 from engine.history.errors import NotFoundError as NotInLogError
 from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.log.errors import LogError
@@ -79,14 +81,19 @@ def exit_code(error: BaseException) -> int:
     return DEFECT
 
 
-def describe(error: BaseException) -> str:
-    """Return one line for people: what happened and what to do; empty if nothing need be said."""
+def describe(error: BaseException, fields: Iterable[str] = ()) -> str:
+    """Return one line for people: what happened and what to do; empty if nothing need be said.
+
+    Args:
+        error: what was raised.
+        fields: names of fields, one of which may be meant by one that validation does not know.
+    """
     if is_interrupt(error) or isinstance(error, BrokenPipeError):
         return ""
     if isinstance(error, ValidationError):
         return "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or error.title}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_context=False, include_input=False)
+            f"{'.'.join(str(part) for part in fault['loc']) or error.title}: {message_of(fault, fields)}"
+            for fault in error.errors(include_url=False)
         )
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"

@@ -37,6 +37,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from engine.events.bounds import INT32, REPLICAS
+from engine.events.fault_messages import message_of
 from engine.events.times import SECOND, Duration
 from engine.events.values import Name
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
@@ -200,7 +201,7 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
             try:
                 Settings.model_validate({name: given})
             except ValidationError as error:
-                raise ValueError(f"{variable}={given}: {error.errors()[0]['msg']}") from None
+                raise ValueError(f"{variable}={given}: {message_of(error.errors(include_url=False)[0])}") from None
     settings = Settings.model_validate(values)
     must_name_no_login(settings.log)
     if untrusted and not chosen:
@@ -252,7 +253,7 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
         values = tomllib.loads(content.decode())
         _File.model_validate(values)
     except ValidationError as error:
-        raise ValueError(f"{shown}: {describe(error)}") from None
+        raise ValueError(f"{shown}: {describe(error, _File.model_fields)}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{shown}: {error}") from None
     return values

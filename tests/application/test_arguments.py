@@ -12,6 +12,8 @@ import pytest
 import lahar
 from tests.application.test_client import JOB, QUEUE, pod
 
+OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "Notebook", "name": "n", "uid": "o", "controller": True}
+
 Call = Callable[[Any], object]
 """Wrong calls: their arguments are of wrong types on purpose."""
 
@@ -42,6 +44,12 @@ MISTAKES: dict[str, tuple[Call, str]] = {
     "a format": (lambda log: log.bills.export("cvs", BytesIO()), "no format 'cvs'"),
     "a log": (lambda _: lahar.open("lahar.db"), "names no log; write sqlite:PATH"),
     "a setting": (lambda _: lahar.open("memory:", forget_after="x"), "forget_after"),
+    "a text for a list of services": (lambda _: lahar.open("memory:", services="Notebook"), "services must be a list of texts"),
+    "a text for a list of callbacks": (lambda _: lahar.open("memory:", callbacks="cbm"), "callbacks must be a list of texts"),
+    "a list for a table": (lambda _: lahar.open("memory:", accelerators=[1]), "accelerators must be a dict of texts to"),
+    "a module that there is not": (lambda _: lahar.open("memory:", callbacks=["no_such_module"]), "cannot be imported"),
+    "a file that there is not": (lambda _: lahar.open("memory:", scheduler_config="no.yaml"), "no.yaml: No such file"),
+    "a share of a GPU": (lambda _: lahar.open("memory:", accelerators={"a/b": "half"}), "accelerators: 'half' is no share"),
     "a live name": (lambda log: log.submit(JOB), "AlreadyExists: job ml/train is live"),
 }
 
@@ -98,3 +106,12 @@ def test_a_repeated_id_has_the_first_outcome(log: lahar.Lahar) -> None:
 def test_another_job_of_a_live_name_is_asked_for(log: lahar.Lahar) -> None:
     assert log.submit(JOB, allow_same_name=True).outcome == log.submit(JOB, command="c").outcome == "applied"
     assert len(log.jobs()) == 3
+
+
+def test_settings_of_a_program_are_used_as_given() -> None:
+    for services in (["Notebook"], ("Notebook",), {"Notebook"}):
+        with lahar.open("memory:", services=services) as log:  # type: ignore[arg-type]  # as callers do
+            notebook = pod("Running", 1)
+            notebook["metadata"] = {**notebook["metadata"], "ownerReferences": [OWNER]}  # type: ignore[dict-item]  # a dict
+            assert log.ingest([notebook]).taken == 1
+            assert [line.kind for line in log.jobs(lahar.Filter(other=True))] == ["Other"]

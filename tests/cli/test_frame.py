@@ -69,7 +69,7 @@ FAILURES = [
     (UnknownTypeError("x.v1"), 2, "unknown event type 'x.v1'"),
     (ValueError("line 3: no number"), 2, "line 3: no number"),
     (FileNotFoundError(2, "No such file or directory", "jobs.yaml"), 2, "jobs.yaml: No such file or directory"),
-    (invalid(), 2, "size: Input should be a valid integer"),
+    (invalid(), 2, "size: should be a valid integer"),
     (NotFoundError("job", "ml/x", "`lahar job list` shows them"), 3, "no job 'ml/x': `lahar job list` shows them"),
     (LogUnavailableError("disk full: free some space and start again"), 4, "disk full"),
     (FencedError("lifecycle/0", 1, 2), 4, "was taken over"),

@@ -47,7 +47,7 @@ def test_the_environment_says_how_a_process_is_watched(tmp_path):
     write(tmp_path, 'log_format = "text"')
     found = load_settings(None, {"LAHAR_LOG_FORMAT": "json", "LAHAR_READY_LAG": "2m", "LAHAR_DECIDE_LIMIT": "90s"}, tmp_path)
     assert (found.log_format, found.ready_lag, found.decide_limit) == ("json", 120_000_000, 90_000_000)
-    with pytest.raises(ValueError, match=r"LAHAR_LOG_FORMAT=xml: Input should be 'text' or 'json'"):
+    with pytest.raises(ValueError, match=r"LAHAR_LOG_FORMAT=xml: should be 'text' or 'json'"):
         load_settings(None, {"LAHAR_LOG_FORMAT": "xml"}, tmp_path)
     with pytest.raises(ValueError, match=r"LAHAR_READY_LAG=soon: "):
         load_settings(None, {"LAHAR_READY_LAG": "soon"}, tmp_path)
