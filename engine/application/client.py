@@ -220,6 +220,7 @@ class Lahar:
 
         Raises:
             UnknownNameError: there is no such action.
+            RequestError: `task`, `index`, `partition` or `notice` is given for an action that is not about one.
         """
         must_be_known("action", [action], _COMMANDS)
         return self._issue(job, CommandIssued(action, by, reason, task, index, partition, notice=notice), command)

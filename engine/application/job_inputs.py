@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from engine.application.errors import RequestError
 from engine.events import Data, Event, Message, decode, encode
 from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated
@@ -14,6 +15,14 @@ __all__ = ["command_message", "input_message", "manifest_digest", "submission", 
 
 _SOURCE: Final = "lahar/cli"
 """Source of manifests, whatever the interface; existing logs hold it, so it cannot change."""
+
+_TAKE: Final[dict[str, tuple[str, ...]]] = {
+    "task": ("RestartTask", "RestartPod", "RestartPartition"),
+    "index": ("RestartPod",),
+    "partition": ("RestartPartition",),
+    "notice": ("AcknowledgeNotice", "WithdrawNotice"),
+}
+"""Part of a job or of a dialogue → the actions that are about one. All others are about the whole job."""
 
 
 def input_message(cluster: str, job: str, data: Data, identity: str, source: str, recordedtime: int) -> Message:
@@ -37,8 +46,23 @@ def input_message(cluster: str, job: str, data: Data, identity: str, source: str
 
 
 def command_message(cluster: str, job: str, data: CommandIssued | CustomEventRaised, identity: str, recordedtime: int) -> Message:
-    """Return a command or custom event as a message of the log; `identity` is the client's, hashed to the form of all ids."""
+    """Return a command or custom event as a message of the log; `identity` is the client's, hashed to the form of all ids.
+
+    Raises:
+        RequestError: a command names a part of the job that its action is not about.
+    """
+    if isinstance(data, CommandIssued):
+        _must_be_about(data)
     return input_message(cluster, job, data, digest(f"command/{job}/{identity}".encode()), f"command/{data.by}", recordedtime)
+
+
+def _must_be_about(command: CommandIssued) -> None:
+    for part, actions in _TAKE.items():
+        given = getattr(command, part)
+        if given not in {None, ""} and command.action not in actions:
+            raise RequestError(
+                f"{command.action} is about no {part}, but {given!r} is given: only {' and '.join(actions)} take one"
+            )
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:

@@ -206,7 +206,10 @@ def command(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Command an action on a job: abort, restart, resume, complete, terminate."""
+    """Command an action on a job: abort, restart, resume, complete, terminate.
+
+    An action on the whole job takes no --task, --index or --partition.
+    """
     must_be_known("action", [action], USER_ACTIONS)
     data = CommandIssued(action, by, reason, task, index, partition)  # type: ignore[arg-type]  # one of USER_ACTIONS
     issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)

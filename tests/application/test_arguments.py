@@ -25,6 +25,11 @@ MISTAKES: dict[str, tuple[Call, str]] = {
     "a list of prices": (lambda log: log.bills.check_prices([]), "the price book must be one decoded object"),
     "data as a list": (lambda log: log.raise_event("ml/train", "Checkpointed", [1]), "data must be one decoded object"),
     "an action": (lambda log: log.command("ml/train", "AbrtJob"), "no action 'AbrtJob'; did you mean AbortJob?"),
+    "a task of a job's end": (lambda log: log.command("ml/train", "AbortJob", task="worker"), "AbortJob is about no task"),
+    "a notice of an abort": (
+        lambda log: log.command("ml/train", "AbortJob", notice="n"),
+        "AcknowledgeNotice and WithdrawNotice take",
+    ),
     "a job": (lambda log: log.job("ml/trian"), "did you mean ml/train?"),
     "no job": (lambda log: log.command(None, "AbortJob"), "a job is meant by its id or namespace/name"),
     "a queue": (lambda log: log.close_queue("reserch"), "did you mean research?"),

@@ -129,3 +129,20 @@ def test_an_observed_job_has_no_pod_group_and_the_answer_says_why(lahar):
     pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "m"}]}, "status": {"phase": "Running"}}
     lahar("ingest", given=json.dumps(pod))
     assert "job ml/etl has no pod group: it is only observed" in lahar("podgroup", "show", "ml/etl", code=3).err
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "part"),
+    [
+        ("TerminateJob", ["--task", "worker", "--index", "1"], "task"),
+        ("AbortJob", ["--index", "0"], "index"),
+        ("RestartJob", ["--task", "worker"], "task"),
+        ("RestartTask", ["--task", "worker", "--index", "0"], "index"),
+        ("RestartPod", ["--task", "worker", "--index", "0", "--partition", "1"], "partition"),
+    ],
+)
+def test_an_action_is_about_no_part_that_it_does_not_take(lahar, submit, action, options, part):
+    submit(GOOD)
+    assert f"{action} is about no {part}" in lahar("job", "command", "ml/train", action, *options, code=2).err
+    assert "action_taken" not in lahar("history", "ml/train").out
+    assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
