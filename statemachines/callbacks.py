@@ -61,6 +61,8 @@ def parse_selector(content: Mapping[str, Any]) -> Selector:
         for phase in sorted(asked - possible):
             having = " or ".join(sorted(levels or _PHASES))
             raise SelectorError(f"{name}: no {having} has a phase {phase!r}{hint(phase, possible)}")
+    if tasks and levels == {"job"}:
+        raise SelectorError("task: a transition of a job is of no task; leave out the task, or select the level task or replica")
     try:
         must_not_be_misspelt("reason", reasons, REASONS)
     except UnknownNameError as error:

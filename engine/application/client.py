@@ -351,7 +351,7 @@ class Lahar:
             UnknownNameError: a reason of the filter is neither Lahar's nor in the log.
         """
         if wanted is not None:
-            must_be_reasons(self.log, wanted.reasons)
+            must_be_reasons(self.log, wanted.reasons, of_phases=True)
         return self._questions.ask(JobTables, lambda jobs: jobs.lines(wanted))
 
     def job(self, job: str) -> JobView:

@@ -33,6 +33,7 @@ __all__ = [
     "ReasonOption",
     "ReasonsOption",
     "RecordedOption",
+    "in_order",
     "moment",
     "several",
 ]
@@ -69,8 +70,32 @@ def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def several(given: list[str] | None) -> frozenset[str]:
-    """Return the values of an option that may be repeated or hold several, separated by commas."""
-    return frozenset(value for text in given or () for value in text.split(",") if value)
+    """Return the values of an option that may be repeated or hold several, separated by commas.
+
+    Raises:
+        ValueError: one is empty, so nothing could have it.
+    """
+    values = frozenset(value.strip() for text in given or () for value in text.split(","))
+    if "" in values:
+        raise ValueError("a phase or a reason is empty: leave the option out, or write names, a,b")
+    return values
+
+
+def in_order(first: str | None, last: str | None, options: str) -> tuple[int | None, int | None]:
+    """Return the moments of two options (microseconds); `None`: it was not given.
+
+    Args:
+        first: from when.
+        last: until when.
+        options: what they are called, for the error: `--since is later than --until`.
+
+    Raises:
+        ValueError: one is no time, or the first is later than the last, so nothing could lie between them.
+    """
+    begin, end = (None if text is None else moment(text) for text in (first, last))
+    if begin is not None and end is not None and begin > end:
+        raise ValueError(f"{options} ({first}, {last}): nothing lies between")
+    return begin, end
 
 
 _JOB_HELP: Final = (

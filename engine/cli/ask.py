@@ -13,7 +13,17 @@ from rich.text import Text
 
 from engine.application.questions import answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import ClusterOption, JobArgument, NodeOption, OptionalJob, PhasesOption, ReasonsOption, moment, several
+from engine.cli.arguments import (
+    ClusterOption,
+    JobArgument,
+    NodeOption,
+    OptionalJob,
+    PhasesOption,
+    ReasonsOption,
+    in_order,
+    moment,
+    several,
+)
 from engine.cli.as_of_tables import show_cluster, show_queues
 from engine.cli.output import Output
 from engine.cli.render import render_job, render_summary
@@ -152,8 +162,8 @@ def history(
     With --json: its events as CloudEvents.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
-    begin = EARLIEST if since is None else moment(since)
-    end = LATEST if until is None else moment(until)
+    first, last = in_order(since, until, "--since is later than --until")
+    begin, end = EARLIEST if first is None else first, LATEST if last is None else last
     selection = Selection(node, several(reason), several(phase))
     with opened(settings) as source:
         must_be_reasons(source, selection.reasons)

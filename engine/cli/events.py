@@ -8,7 +8,7 @@ import typer
 
 from engine.application.questions import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, moment, several
+from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, in_order, moment, several
 from engine.cli.ask import show_event
 from engine.cli.output import Output
 from engine.events import decode
@@ -101,8 +101,10 @@ def events(
         raise ValueError("give --from or --since, not both")
     if until is not None and follow:
         raise ValueError("give --until or --follow, not both")
-    end = None if until is None else moment(until)
-    begin = start_of(start) if since is None else Start("time", time=moment(since))
+    begun, end = in_order(since, until, "--since is later than --until")
+    begin = start_of(start) if begun is None else Start("time", time=begun)
+    if end is not None and begin.at == "time" and begin.time > end:
+        raise ValueError(f"--from is later than --until ({start}, {until}): nothing lies between")
     settings = settings_of(context, log)
     with opened(settings) as source:
         wanted = Wanted(

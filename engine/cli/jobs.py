@@ -91,7 +91,7 @@ def list_jobs(
     )
     settings = settings_of(context, log)
     with opened(settings) as source:
-        must_be_reasons(source, wanted.reasons)
+        must_be_reasons(source, wanted.reasons, of_phases=True)
         with answered(settings, source, output.warn, lambda jobs: jobs.lines(wanted)) as lines:
             _show_lines(output, lines if limit is None else lines[-limit:])
 

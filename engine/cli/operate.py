@@ -14,7 +14,7 @@ import typer
 
 from engine.application.questions import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
-from engine.cli.arguments import JobOption, moment
+from engine.cli.arguments import JobOption, in_order
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.history.census import Census
@@ -148,8 +148,7 @@ def export(
                 raise ValueError("--job goes without --first and --last: a job is exported whole")
             lines = export_job(source, meant(settings, source, job), left_out)
         else:
-            times = (None if first is None else moment(first), None if last is None else moment(last))
-            lines = export_log(source, *times, left_out)
+            lines = export_log(source, *in_order(first, last, "--first is later than --last"), left_out)
         for line in lines:
             sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()

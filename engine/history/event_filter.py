@@ -9,10 +9,13 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from engine.events import Data, Topic
+from engine.events.decisions import DecisionAccepted
+from engine.events.scheduling import JobExplained
 from engine.events.topics import types_by_topic
 from engine.events.transitions import transition_of
 from engine.history.reading import job_events
 from engine.log.port import Searchable
+from statemachines.errors import UnknownNameError
 from statemachines.names import must_be_known
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
 
@@ -20,6 +23,9 @@ __all__ = ["Selection", "full_type", "must_be_reasons", "must_be_types"]
 
 _PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES)))
 """Phases of all levels."""
+
+_OF_SCHEDULER: Final = (DecisionAccepted, JobExplained)
+"""Events whose reason is why the scheduler does not place a job."""
 
 _VERSION: Final = re.compile(r"\.v[0-9]+$|\*$")
 
@@ -60,16 +66,31 @@ def must_be_types(given: Iterable[str], topic: Topic) -> None:
             must_be_known(f"type of event in {topic}", [short], {_VERSION.sub("", name.removeprefix("lahar.")) for name in known})
 
 
-def must_be_reasons(log: Searchable, given: Iterable[str]) -> None:
+def must_be_reasons(log: Searchable, given: Iterable[str], *, of_phases: bool = False) -> None:
     """Check reasons: each is one of Lahar's, or in the log as a controller's own.
+
+    Args:
+        log: holds the events.
+        given: the reasons.
+        of_phases: only reasons of the phases of jobs and attempts are meant, not those for which a job waits for the scheduler.
 
     Raises:
         UnknownNameError: one is neither.
     """
     given = set(given)
-    if given - REASONS:
-        known = {reason for event in job_events(log) if (reason := getattr(event.data, "reason", None))}
-        must_be_known("reason", given, REASONS | known)
+    if not given - REASONS:
+        return
+    known, waits = set(REASONS), set[str]()
+    for event in job_events(log):
+        if reason := getattr(event.data, "reason", None):
+            (waits if of_phases and isinstance(event.data, _OF_SCHEDULER) else known).add(reason)
+    for reason in sorted(given & (waits - known)):
+        raise UnknownNameError(
+            "reason of a job or an attempt",
+            reason,
+            "it is why jobs wait for the scheduler: `lahar podgroup list`",
+        )
+    must_be_known("reason", given, known)
 
 
 def full_type(given: str) -> str:

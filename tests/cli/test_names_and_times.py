@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+WAITING = Path(__file__).parents[2] / "examples" / "waiting-gang"
 POD = {
     "kind": "Pod",
     "metadata": {
@@ -54,6 +55,14 @@ def seen(lahar):
         (["job", "list", "--reason", "Nonsense"], "write one of"),
         (["job", "list", "--phase", "Complete"], "did you mean Completed?"),
         (["job", "command", "etl-nightly", "AbrtJob"], "did you mean AbortJob?"),
+        (["job", "list", "--phase", ""], "a phase or a reason is empty"),
+        (["job", "list", "--reason", "AppFailed,,OomKilled"], "a phase or a reason is empty"),
+        (["events", "--reason", ""], "a phase or a reason is empty"),
+        (["history", "etl-nightly", "--phase", ","], "a phase or a reason is empty"),
+        (["events", "--since", "1h", "--until", "2h"], "--since is later than --until (1h, 2h): nothing lies between"),
+        (["events", "--from", "2026-05-02", "--until", "2026-05-01"], "--from is later than --until"),
+        (["history", "etl-nightly", "--since", "now", "--until", "2026-05-01"], "--since is later than --until"),
+        (["export", "--first", "2026-05-02", "--last", "2026-05-01"], "--first is later than --last"),
     ],
 )
 def test_a_misspelt_name_is_refused_with_the_nearest_one(seen, arguments, hint):
@@ -75,6 +84,14 @@ def test_a_reason_of_a_controller_is_known_once_it_is_in_the_log(seen):
     seen("job", "list", "--reason", "OurOwnReason", code=2)
     seen("ingest", given=json.dumps(job))
     assert len(seen("job", "list", "--reason", "OurOwnReason", "--json").records) == 1
+
+
+def test_why_a_job_waits_for_the_scheduler_is_no_reason_of_a_job(lahar):
+    for name in ("nodes", "first", "second"):
+        lahar("apply", str(WAITING / f"{name}.yaml"))
+    assert "`lahar podgroup list`" in lahar("job", "list", "--reason", "GangNotComplete", code=2).err
+    assert "GangNotComplete" in lahar("podgroup", "list").out
+    assert "GangNotComplete" in lahar("events", "--reason", "GangNotComplete").out
 
 
 def test_a_job_that_does_not_exist_is_named_with_the_nearest(seen):

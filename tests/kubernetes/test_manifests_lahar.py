@@ -162,11 +162,18 @@ def test_the_level_follows_from_the_condition(when: dict[str, Any], level: str) 
         ({"raise": [{"raise": "E", "when": {"level": "task", "exitCode": 1}}]}, "raise[0].when.exitCode"),
         ({"raise": [{"raise": "E", "when": {"phase": "Running", "count": 0}}]}, "raise[0].when.count"),
         ({"raise": [{"raise": "E", "when": {"level": "job", "phase": "Running", "count": 2}}]}, "raise[0].when.count"),
+        ({"raise": {"raise": "E", "when": {"phase": "Failed", "reason": "OomKiled"}}}, "raise[0].when.reason"),
         ("preempt", ""),
     ],
 )
 def test_what_is_refused(lahar: Any, path: str) -> None:
     assert faults(lahar) == [f"lahar.{path}" if path else "lahar"]
+
+
+def test_a_misspelt_reason_is_refused_with_the_nearest_and_another_one_is_a_controllers() -> None:
+    (fault,) = read({"raise": [{"raise": "E", "when": {"phase": "Failed", "reason": "OomKiled"}}]}).faults
+    assert fault.message == "there is no reason 'OomKiled'; did you mean OomKilled?"
+    assert faults({"raise": [{"raise": "E", "when": {"phase": "Failed", "reason": "OurOwnReason"}}]}) == []
 
 
 def test_a_schema_may_not_be_nested_too_deeply_to_be_judged() -> None:

@@ -224,6 +224,8 @@ def test_the_first_transition_leaves_no_phase():
         ({"level": "pod"}, "level: 'pod' is not one of job, task, replica"),
         ({"level": "job", "to": "Lost"}, "to: no job has a phase 'Lost'"),
         ({"from": "Nowhere"}, "from: no job or replica or task has a phase 'Nowhere'"),
+        ({"level": "job", "task": "worker"}, "task: a transition of a job is of no task"),
+        ({"level": ["job"], "task": ["worker"], "to": "Failed"}, "select the level task or replica"),
         ({"to": 3}, "to: give a string or a list of strings"),
         ({"task": ["a", 1]}, "task: give a string or a list of strings"),
         ({"labels": ["a"]}, "labels: give a map"),

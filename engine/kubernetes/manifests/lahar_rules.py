@@ -14,12 +14,16 @@ from engine.kubernetes.manifests.lahar_spec import LaharSpec, LaharTask, RaiseSh
 from engine.kubernetes.manifests.linear_patterns import PatternBudget
 from engine.kubernetes.reading.bounded_values import more_than
 from engine.kubernetes.reading.shapes import child
-from statemachines.vocabulary import ATTEMPT_PHASES, BUS_EVENTS, JOB_PHASES, TASK_PHASES
+from statemachines.errors import UnknownNameError
+from statemachines.names import must_not_be_misspelt
+from statemachines.vocabulary import ATTEMPT_PHASES, BUS_EVENTS, JOB_PHASES, REASONS, TASK_PHASES
 
 __all__ = ["lahar_faults"]
 
 _PHASES: Final[dict[str, tuple[str, ...]]] = {"job": JOB_PHASES, "task": TASK_PHASES, "replica": ATTEMPT_PHASES}
 _EVENT_NAME: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_.]{0,62}", re.ASCII)
+_COMPARED: Final = 100
+"""Rules whose reasons are compared with Lahar's, which takes about a millisecond each."""
 
 
 def lahar_faults(own: LaharSpec, replicas: Mapping[str, int], path: str) -> Iterator[Fault]:
@@ -45,7 +49,10 @@ def lahar_faults(own: LaharSpec, replicas: Mapping[str, int], path: str) -> Iter
         if not too_large:
             yield from _schema_faults(schema, budget, child(path, "customEvents", name))
     for index, rule in enumerate(own.rules or []):
-        yield from _rule_faults(rule, replicas, child(path, "raise", index))
+        where = child(path, "raise", index)
+        yield from _rule_faults(rule, replicas, where)
+        if index < _COMPARED and rule.when is not None and rule.when.reason is not None:
+            yield from _reason_faults(rule.when.reason, child(where, "when", "reason"))
     for name, task in (own.tasks or {}).items():
         where = child(path, "tasks", name)
         if name not in replicas:
@@ -81,6 +88,14 @@ def _rule_faults(rule: RaiseShape, replicas: Mapping[str, int], path: str) -> It
     yield from at_least(when.count, 1, child(where, "count"))
     if level == "job" and (when.count or 1) > 1:
         yield Fault(child(where, "count"), "must be 1: there is one job")
+
+
+def _reason_faults(reason: str, path: str) -> Iterator[Fault]:
+    """Judge a reason: controllers have reasons of their own, so only one that is almost one of Lahar's is a fault."""
+    try:
+        must_not_be_misspelt("reason", [reason], REASONS)
+    except UnknownNameError as error:
+        yield Fault(path, str(error))
 
 
 def _event_name_faults(name: str, path: str) -> Iterator[Fault]:
