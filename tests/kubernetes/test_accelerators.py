@@ -59,6 +59,20 @@ def gpus(*containers: dict[str, Any], **fields: Any) -> int | Decimal:
         ({"nvidia.com/mig-1c.3g.20gb": "1"}, Decimal("0.142857143")),
         ({"nvidia.com/mig-7g.80gb": "1"}, 1),
         ({"nvidia.com/mig-1g.6gb": "1"}, Decimal("0.25")),
+        ({"nvidia.com/mig-2g.12gb.me": "1"}, Decimal("0.5")),
+        ({"nvidia.com/mig-4g.24gb": "1"}, 1),
+        ({"nvidia.com/mig-1c.2g.12gb": "1"}, Decimal("0.25")),
+        ({"nvidia.com/mig-2c.4g.24gb": "1"}, Decimal("0.5")),
+        ({"nvidia.com/mig-2g.48gb": "1"}, Decimal("0.5")),
+        ({"nvidia.com/mig-4g.96gb": "1"}, 1),
+        ({"nvidia.com/mig-4g.96gb.gfx": "1"}, 1),
+        ({"nvidia.com/mig-4g.48gb": "1"}, Decimal("0.571428571")),
+        ({"nvidia.com/mig-1g.24gb": "1"}, Decimal("0.142857143")),
+        ({"cambricon.com/mlu370-x8": "1"}, 1),
+        ({"cambricon.com/mlunum": "1", "cambricon.com/mlumem": "10240"}, 1),
+        ({"cambricon.com/vmlu": "1", "cambricon.com/mlu370.smlu.vcore": "10"}, Decimal("0.1")),
+        ({"cambricon.com/vmlu": "2", "cambricon.com/mlu.smlu.vcore": "50"}, 1),
+        ({"cambricon.com/mlu": "1", "cambricon.com/mlu.smlu.vcore": "30", "cambricon.com/mlu.smlu.vmemory": "8"}, Decimal("0.3")),
     ],
 )  # fmt: skip
 def test_a_unit_is_its_share_of_a_gpu(asked: dict[str, str], expected: int | Decimal) -> None:
@@ -77,6 +91,13 @@ def test_a_unit_is_its_share_of_a_gpu(asked: dict[str, str], expected: int | Dec
         "smarter-devices/fuse",
         "nvidia.com/gpu.shared",
         "nvidia.com/mig-1g.5gb.shared",
+        "nvidia.com/mig-1g.6gb.shared",
+        "nvidia.com/mig-4g.96gb.shared",
+        "cambricon.com/mlumem",
+        "cambricon.com/mlu370.smlu.vcore",
+        "cambricon.com/mlu370.mim-2m.8gb",
+        "cambricon.com/mlu370.share",
+        "huawei.com/Ascend910.shared",
         "aliyun.com/gpu-mem",
         "huawei.com/Ascend310P-2c",
         "example.com/vgpu",
@@ -190,3 +211,10 @@ def test_rows_of_an_operator_win() -> None:
 def test_a_share_is_a_number_above_0_or_a_device(share: str | float) -> None:
     with pytest.raises(ValueError, match="no share of a GPU"):
         read_share(share)
+
+
+@pytest.mark.parametrize("model", ["", "370"])
+def test_what_qualifies_cambricons_cards_is_not_listed_beside_them(model: str) -> None:
+    parts = {f"cambricon.com/mlu{model}.smlu.vcore": "10", f"cambricon.com/mlu{model}.smlu.vmemory": "20"}
+    assert not effective_requests(asking({"cambricon.com/vmlu": "1", **parts})).unmetered
+    assert not effective_requests(asking({"cambricon.com/mlunum": "1", "cambricon.com/mlumem": "10240"})).unmetered

@@ -1,8 +1,8 @@
 """Accelerators: how many GPUs one unit of a resource is.
 
 A row of the table is a resource's name, or a pattern with `*`, and its share of a GPU: `1` for whole cards, `1/100` for per cent.
-A MIG profile is its sevenths of the card's compute. A `device` is counted by its name and is no GPU, as is a resource in no row.
-Names without a `/` are Kubernetes' own and are no accelerators. Rows of an operator win over these.
+A MIG profile is its slices of the card's compute: of seven, or of four on some cards. A `device` is counted by its name and is no
+GPU, as is a resource in no row. Names without a `/` are Kubernetes' own and no accelerators. Rows of an operator win over these.
 
 Some resources qualify another one, as HAMi's `nvidia.com/gpucores` does `nvidia.com/gpu`; they count nothing beside it.
 """
@@ -60,17 +60,20 @@ _ROWS: Final = _rows({
     **dict.fromkeys([f"{domain}/{name}" for domain in _KOORDINATOR for name in ("gpu", "gpu-core")], "1/100"),
     **dict.fromkeys(["aliyun.com/gpu-core.percentage", "tencent.com/vcuda-core"], "1/100"),
     "k8s.amazonaws.com/vgpu": "1/10",
-    # An A30 has four slices.
-    "nvidia.com/mig-1g.6gb*": "1/4", "nvidia.com/mig-2g.12gb*": "1/2", "nvidia.com/mig-4g.24gb*": "1",
     # Partitions of an MI300X, which has eight dies.
     "amd.com/spx_*": "1", "amd.com/dpx_*": "1/2", "amd.com/qpx_*": "1/4", "amd.com/cpx_*": "1/8",
-    # A name such as Ascend310P-2c is a part of a chip, whose size the name does not state.
-    "huawei.com/Ascend*-*": DEVICE, "huawei.com/Ascend*": "1",
-    "cambricon.com/mlu.*": DEVICE, "cambricon.com/mlu-*": DEVICE, "cambricon.com/mlu*": "1", "cambricon.com/vmlu": "1",
+    # Names such as Ascend310P-2c, Ascend910.shared and mlu370.mim-2m.8gb are parts of a chip, whose size the name does not state.
+    "huawei.com/Ascend*-*": DEVICE, "huawei.com/Ascend*.*": DEVICE, "huawei.com/Ascend*": "1",
+    "cambricon.com/mlu*.*": DEVICE, "cambricon.com/mlu-*": DEVICE, "cambricon.com/mlu[0-9]*": "1",
+    **dict.fromkeys([f"cambricon.com/{name}" for name in ("mlu", "mlunum", "vmlu")], "1"),
 }.items())  # fmt: skip
 """Name or pattern → GPUs of one unit, `None`: none. A name wins over patterns, of these the first."""
-_MIG: Final = re.compile(r"nvidia\.com/mig-(?:([1-7])c\.)?([1-7])g\.[0-9]+gb(?!.*shared).*", re.ASCII)
-_SEVENTHS: Final = 7
+_MIG: Final = re.compile(r"nvidia\.com/mig-(?:([1-7])c\.)?(([1-7])g\.[0-9]+gb)(?!.*shared).*", re.ASCII)
+_SLICES: Final = 7
+_FOUR_SLICES: Final = frozenset({"1g.6gb", "2g.12gb", "4g.24gb", "2g.48gb", "4g.96gb"})
+"""Profiles of cards with four slices: A30, RTX PRO 6000. Its 1g.24gb has the name of one of an H100 with 96 GB: a seventh."""
+_MLU_MODEL: Final = re.compile(r"(cambricon\.com/mlu)[0-9]+(\.smlu\.)", re.ASCII)
+"""Part of a name that states the model, where the device plugin is told to (`--enable-device-type`)."""
 
 _PER_CENT_OF_EACH: Final = {
     NVIDIA: "nvidia.com/gpucores",
@@ -78,7 +81,7 @@ _PER_CENT_OF_EACH: Final = {
     "hygon.com/dcunum": "hygon.com/dcucores",
     "metax-tech.com/sgpu": "metax-tech.com/vcore",
     "iluvatar.ai/vgpu": "iluvatar.ai/vcuda-core",
-    "cambricon.com/vmlu": "cambricon.com/mlu.smlu.vcore",
+    **dict.fromkeys(["cambricon.com/vmlu", "cambricon.com/mlu"], "cambricon.com/mlu.smlu.vcore"),
 }
 """Resource → resource whose value is the share of each of its units that the container may use."""
 _THOUSANDTHS_OF_ALL: Final = {"gpu.intel.com/i915": "gpu.intel.com/millicores", "gpu.intel.com/xe": "gpu.intel.com/millicores"}
@@ -91,7 +94,8 @@ _QUALIFIES: Final[dict[str, tuple[str, ...]]] = {
     **{f"hygon.com/{name}": ("hygon.com/dcunum",) for name in ("dcucores", "dcumem")},
     **{f"metax-tech.com/{name}": ("metax-tech.com/sgpu",) for name in ("vcore", "vmemory")},
     **{f"iluvatar.ai/vcuda-{name}": ("iluvatar.ai/vgpu",) for name in ("core", "memory")},
-    **{f"cambricon.com/mlu.smlu.{name}": ("cambricon.com/vmlu",) for name in ("vcore", "vmemory")},
+    **{f"cambricon.com/mlu.smlu.{name}": ("cambricon.com/vmlu", "cambricon.com/mlu") for name in ("vcore", "vmemory")},
+    "cambricon.com/mlumem": ("cambricon.com/mlunum",),
     **{f"gpu.intel.com/{name}": ("gpu.intel.com/i915", "gpu.intel.com/xe") for name in ("millicores", "memory.max", "tiles")},
     **{
         f"{domain}/{name}": (f"{domain}/gpu-core", f"{domain}/gpu")
@@ -129,12 +133,14 @@ class Accelerators:
             if row is not None:
                 return rows[row]
         profile = _MIG.fullmatch(name)
-        return Fraction(int(profile[1] or profile[2]), _SEVENTHS) if profile else None
+        if profile is None:
+            return None
+        return Fraction(int(profile[1] or profile[3]), 4 if profile[2] in _FOUR_SLICES else _SLICES)
 
     @staticmethod
     def qualified(amounts: Iterable[str]) -> bool:
         """Return whether one resource qualifies another, so that the GPUs of each container are counted by themselves."""
-        return any(name in _QUALIFIES or name in _SAME for name in amounts)
+        return any(_plain(name) in _QUALIFIES or name in _SAME for name in amounts)
 
     def gpus(self, amounts: Mapping[str, int], per: int) -> dict[str, Fraction]:
         """Return the GPUs of a container or a node, by resource.
@@ -144,12 +150,13 @@ class Accelerators:
             per: units of an amount: 10⁹ for billionths.
         """
         found: dict[str, Fraction] = {}
+        plain = {_plain(name): amount for name, amount in amounts.items()}
         for name, amount in amounts.items():
             share = self.share(name)
             if share is None or not amount:
                 continue
             gpus = Fraction(amount, per) * share
-            if each := amounts.get(_PER_CENT_OF_EACH.get(name, "")):
+            if each := plain.get(_PER_CENT_OF_EACH.get(name, "")):
                 gpus *= min(Fraction(each, 100 * per), Fraction(1))
             elif whole := amounts.get(_THOUSANDTHS_OF_ALL.get(name, "")):
                 gpus = Fraction(whole, 1000 * per)
@@ -165,7 +172,7 @@ class Accelerators:
             if amount
             and "/" in name
             and self.share(name) is None
-            and not any(amounts.get(counted) for counted in _QUALIFIES.get(name, ()))
+            and not any(amounts.get(counted) for counted in _QUALIFIES.get(_plain(name), ()))
         }
 
     def cards(self, amounts: Mapping[str, int], per: int) -> int:
@@ -185,6 +192,11 @@ class Accelerators:
                 offered[domain] = max(gpus, offered.get(domain, gpus))
         most = max([own, *offered.values()])
         return -(-most.numerator // most.denominator)
+
+
+def _plain(name: str) -> str:
+    """Return the name of a resource without the model of its device: `mlu370.smlu.vcore` is `mlu.smlu.vcore`."""
+    return _MLU_MODEL.sub(r"\1\2", name) if name.startswith("cambricon.com/") else name
 
 
 BUILT_IN: Final = Accelerators()
