@@ -189,7 +189,7 @@ STATUSES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
     ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"}, "Terminated", None),
     ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "FAILED"}, "Failed", None),
     ("RayJob", {"jobDeploymentStatus": "Complete", "jobStatus": "CRASHED"}, None, "CRASHED"),
-    ("RayJob", {"jobDeploymentStatus": "Complete"}, "Completed", None),
+    ("RayJob", {"jobDeploymentStatus": "Complete"}, None, "Complete"),
     ("RayJob", {"jobDeploymentStatus": "Running", "jobStatus": "CRASHED"}, "Running", None),
     ("RayJob", {"jobDeploymentStatus": "", "jobStatus": "CRASHED"}, "Pending", None),
     (

@@ -29,7 +29,7 @@ DEPLOYMENT: Final[Values] = {
     "Scheduling": Row("Pending", "Scheduled"),
     "Scheduled": Row("Pending", "Scheduled"),
     "Failed": Row("Failed"),
-    "Complete": Row("Completed"),
+    "Complete": None,  # how it ended is the `jobStatus`
 }
 SUBMISSION: Final[Values] = {
     "PENDING": Row("Pending", ""),
