@@ -47,6 +47,22 @@ def peak(changes):
     return best
 
 
+def test_each_partial_run_of_an_swf_job_counts_until_its_own_end(process, tmp_path):
+    """A run that begins when an earlier one ends does not close it at its start."""
+    path, log = tmp_path / "p.swf", MemoryLog()
+    rest = "4 -1 -1 4 200 -1 {} 5 1 -1 1 -1 -1 -1"
+    runs = (("20 10 100", 2), ("-1 0 70", 2), ("-1 5 50", 3))
+    path.write_text("; UnixStartTime: 1700000000\n" + "".join(f"5 {run} {rest.format(end)}\n" for run, end in runs))
+    import_trace(log, path, "swf", "trace")
+    process(log)
+    fold = Summary()
+    for event in job_events(log, SUMMARISED):
+        fold.add(event)
+    result = fold.result()
+    assert (result["attempts"], result["cpu_seconds"]) == (3, 4 * (100 + 70 + 50))
+    assert result["attempts_by_reason"] == {"ExitUnknown": 2}
+
+
 def test_philly_status(summarise):
     result, lines = summarise("philly_status_15k.csv.gz", "philly-status")
     rows = list(csv.DictReader(lines))

@@ -24,7 +24,7 @@ KIND: Final = "Trace"
 
 
 class _Step(IntEnum):
-    """Kinds of facts, in their order within one instant of one row."""
+    """Kinds of facts, in their order within one instant of one run."""
 
     SUBMITTED = 0
     WAITING = 1
@@ -33,8 +33,12 @@ class _Step(IntEnum):
     FINISHED = 4
 
 
-_Place = tuple[int, int, int, int]
-"""Time, number of the row, step, number of the pod: sort key of a fact. Pods of an earlier run follow those of the last."""
+_Place = tuple[int, int, int, int, int]
+"""Time, number of the row, of the run, step, number of the pod: sort key of a fact.
+
+A run ends before the next one waits or runs in that instant, because they share their slots. Numbers of pods begin with the last
+run, those of runs with the first.
+"""
 
 
 class Facts:
@@ -56,7 +60,7 @@ class Facts:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Message]:
-        for time, number, step, pod in self._places:
+        for time, number, _, step, pod in self._places:
             row = self._rows[number]
             yield self._rejected(row) if isinstance(row, BadRow) else self._fact(row, time, _Step(step), pod)
 
@@ -90,19 +94,21 @@ class Facts:
 
 def _places(number: int, row: TraceRow | BadRow) -> Iterator[_Place]:
     if isinstance(row, BadRow):
-        yield row.time, number, 0, 0
+        yield row.time, number, 0, 0, 0
         return
-    yield row.submit, number, _Step.SUBMITTED, 0
-    for run in range(len(row.earlier) + 1):
+    last = len(row.earlier) + 1
+    yield row.submit, number, 0, _Step.SUBMITTED, 0
+    for run in range(last):
+        turn = run or last
         created, start, end = _run(row, run)
         for pod in range(run * len(row.pods), (run + 1) * len(row.pods)):
             if start != created:
-                yield created, number, _Step.WAITING, pod
+                yield created, number, turn, _Step.WAITING, pod
             # A pod that starts and ends at once is seen once, ended, with both times.
             if start is not None and start != end:
-                yield start, number, _Step.RUNNING, pod
-            yield end, number, _Step.ENDED, pod
-    yield row.end, number, _Step.FINISHED, 0
+                yield start, number, turn, _Step.RUNNING, pod
+            yield end, number, turn, _Step.ENDED, pod
+    yield row.end, number, last, _Step.FINISHED, 0
 
 
 def _run(row: TraceRow, run: int) -> tuple[int, int | None, int]:
