@@ -31,19 +31,26 @@ def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
 def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
     """Index a job by its pods in a cluster and namespace.
 
-    In logs of earlier releases a pod may be an attempt of several jobs; of these the one with the least id is indexed.
+    In logs of earlier releases a pod may be an attempt of several jobs; of these the one with the least id is indexed,
+    and the next one when that is forgotten.
     """
     for uid in uids:
         known = state.pod_jobs.setdefault(where, {})
-        known[uid] = min(known.get(uid, job), job)
+        first = known.setdefault(uid, job)
+        if first != job:
+            known[uid] = min(first, job)
+            state.further_jobs.setdefault((*where, uid), set()).add(max(first, job))
 
 
 def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
-    """Remove the pods of a forgotten job."""
+    """Remove the pods of a forgotten job; those of several jobs are then of the next one."""
     known = state.pod_jobs.get(where, {})
     for uid in uids:
+        further = state.further_jobs.pop((*where, uid), set()) - {job}
         if known.get(uid) == job:
             del known[uid]
+        for other in further:
+            note_pods(state, where, other, (uid,))
     if not known:
         state.pod_jobs.pop(where, None)
 

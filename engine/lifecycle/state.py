@@ -57,6 +57,8 @@ class ShardState:
     """Ids in submissions that another job already had → ids given to the submitted jobs. Derived."""
     pod_jobs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """(Cluster, namespace) → uid of a pod → id of the job that has its attempt, until that is forgotten. Derived."""
+    further_jobs: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
+    """(Cluster, namespace, uid of a pod) → further jobs that have an attempt of it, in logs of earlier releases. Derived."""
     steps: dict[str, int] = field(default_factory=dict)
     """Timers of kind `step` → when they are due. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)

@@ -147,6 +147,7 @@ def derived(state: ShardState) -> dict[str, Any]:
             for node, there in state.on_node.items()
         },
         "pod_jobs": {where: pods for where, pods in state.pod_jobs.items() if pods},
+        "further_jobs": state.further_jobs,
         "awaited_on": {node: set(there) for node, there in state.awaited_on.items()},
         "timers": due,
     }

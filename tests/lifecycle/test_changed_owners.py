@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifecycle_driver import ELSEWHERE, START, Driver, pod, vcjob
+from lifecycle_driver import CLUSTER, ELSEWHERE, START, Driver, pod, vcjob
 
 from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.inputs import OTHER, JobObserved, PodObserved
 from engine.events.jobs import JobOpened
+from engine.lifecycle.evolve import evolve
 from engine.lifecycle.lost_pods import LOSS_WAIT
 from engine.lifecycle.stage import LifecycleStage
 
@@ -182,6 +183,33 @@ def test_what_a_forgotten_job_had_is_forgotten_with_it() -> None:
     driver.crash()
     driver.wait(20)
     assert driver.state.pod_jobs == {}
+
+
+@pytest.mark.parametrize("crashed", [None, "before", "after"])
+@pytest.mark.parametrize("jobs", list(permutations("abc")))
+def test_a_pod_of_several_jobs_is_that_of_the_next_when_one_is_forgotten(jobs: tuple[str, ...], crashed: str | None) -> None:
+    """In logs of earlier releases."""
+    driver = Driver(LifecycleStage(forget_after=10 * SECOND))
+    for job in jobs:
+        earlier = Driver()
+        earlier.see(of_job(job, 1, *(("Succeeded",) if job == "a" else ()), **({"ended": 9} if job == "a" else {})))
+        for event in earlier.events:
+            evolve(driver.state, event)
+            evolve(driver.shadow, event)
+        driver.sequences |= earlier.sequences
+        driver.clusters |= earlier.clusters
+        driver.attempts |= earlier.attempts
+        driver.phases |= earlier.phases
+        driver.events += earlier.events
+    for time in ("before", "after"):
+        if crashed == time:
+            driver.crash()
+        if time == "before":
+            assert driver.state.pod_jobs == {(CLUSTER, "default"): {"p": "a"}}
+            driver.wait(20)
+    assert driver.state.pod_jobs == {(CLUSTER, "default"): {"p": "b"}}
+    driver.see(of_job("new", 2, "Succeeded", ended=9))
+    assert (seen_by(driver), driver.phase("b")) == (set("abc"), "Completed")
 
 
 @given(
