@@ -56,6 +56,7 @@ class Head(NamedTuple):
 
 class _Pod(Struct):
     uid: str | None = None
+    controller: str | None = None
 
 
 class _Pods(Struct):
@@ -118,16 +119,16 @@ def head_of(record: bytes) -> Head:
 
 
 def pods_of(record: bytes, pages: Mapping[Page, bytes]) -> tuple[tuple[str, str], list[str]]:
-    """Return the cluster and namespace of a job and the uids of its pods, without decoding the rest of its record and pages.
+    """Return the cluster and namespace of a job and the uids of its pods and of what controls them below it.
 
-    An unreadable record has none: its job is still kept and forgotten in time.
+    The rest of its record and pages is not decoded. An unreadable record has none: its job is still kept and forgotten in time.
     """
     try:
         job = _PODS.decode(record[record.index(b"\n") + 1 :])
         parts = [job, *(_PODS.decode(pages[page]) for page in pages if page.table == "attempts")]
     except (MsgspecError, UnicodeDecodeError):
         return ("", ""), []
-    uids = [pod.uid for part in parts for pod in part.attempts if pod.uid is not None]
+    uids = [uid for part in parts for pod in part.attempts for uid in (pod.uid, pod.controller) if uid is not None]
     return (head_of(record).cluster, job.namespace), uids
 
 

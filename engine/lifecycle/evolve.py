@@ -21,7 +21,7 @@ from engine.lifecycle.idle_jobs import note_finished, note_stranger
 from engine.lifecycle.indexes import index_job, match
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
-from engine.lifecycle.pod_jobs import forget_pods
+from engine.lifecycle.pod_jobs import forget_pods, uids_of
 from engine.lifecycle.state import ShardState
 from statemachines.raising import matching, subject_of
 
@@ -136,7 +136,7 @@ def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
 def _forget_pods(state: ShardState, subject: str) -> None:
     job, record = state.jobs.get(subject), state.closed.get(subject)
     if job is not None:
-        forget_pods(state, (job.cluster, job.namespace), subject, job.by_uid)
+        forget_pods(state, (job.cluster, job.namespace), subject, uids_of(job))
     elif record is not None:
         where, uids = codec.pods_of(record, state.closed_pages.get(subject, {}))
         forget_pods(state, where, subject, uids)

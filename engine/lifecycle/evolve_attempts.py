@@ -30,7 +30,7 @@ from engine.lifecycle.indexes import (
 )
 from engine.lifecycle.job import Attempt, Job, Task
 from engine.lifecycle.job_pages import append, change, change_tasks
-from engine.lifecycle.pod_jobs import note_pod
+from engine.lifecycle.pod_jobs import note_pod, note_pods
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
@@ -80,6 +80,8 @@ def _attempt_started(state: ShardState, job: Job, data: AttemptStarted, event: E
     job.live += 1
     if data.uid is not None:
         note_pod(state, job, attempt, data.uid)
+        if data.controller is not None:
+            note_pods(state, (job.cluster, job.namespace), job.id, (data.controller,))
         if data.version is None:
             mark_seen(job, event)
     enter(job, task, attempt)
@@ -189,7 +191,7 @@ def _attempt_changed(state: ShardState, job: Job, data: AttemptChanged, event: E
     if data.started is not None:
         attempt.running = data.started
     if data.owner is not None:
-        attempt.owner, attempt.controller = data.owner, data.controller
+        attempt.owner, attempt.adopter = data.owner, data.controller
     _observed(job, attempt, data, event)
 
 

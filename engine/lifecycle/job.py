@@ -106,7 +106,9 @@ class Attempt:
     owner: str | None = None
     """Owner of its pod since its controller changed (`AttemptChanged.owner`); `None`: it has not."""
     controller: str | None = None
-    """uid of the controller of its pod, if that is not the job (`None`: it is), or has changed."""
+    """uid of the first controller of its pod, if that is not the job; `None`: it is."""
+    adopter: str | None = None
+    """uid of the controller since it changed; `None`: it has not."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""

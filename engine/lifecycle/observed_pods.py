@@ -297,7 +297,7 @@ def _later_owner(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> st
     if not controller_changed(turn.state, job, attempt, pod):
         return None
     owner = "" if pod.owner is None else f"{pod.kind}/{pod.owner}"
-    return None if attempt.controller is None and owner == attempt.owner else owner
+    return None if attempt.adopter is None and owner == attempt.owner else owner
 
 
 def _is_awaited(job: Job, task: str) -> bool:

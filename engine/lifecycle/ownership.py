@@ -14,11 +14,12 @@ A pod's labels may claim that its job is the owner of its controller; such a pod
 from __future__ import annotations
 
 from engine.events import Data, Event
-from engine.events.ids import separate_job_id
+from engine.events.ids import routing_key, separate_job_id
 from engine.events.inputs import POD, PodDeleted, PodObserved
 from engine.lifecycle.claims import LOCATED, namespace_of
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.job import Job
+from engine.lifecycle.pod_jobs import direct_owner
 from engine.lifecycle.state import ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
@@ -60,16 +61,20 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
 
 
 def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
-    """Return the job that has the attempt of a pod, whatever job the pod names by now, or that of the pod that controls it.
+    """Return the job that has the attempt of a pod, whatever job the pod names by now, or that of what controls it.
 
+    That is the job of the pod that controls it, or of other pods with its controller, unless the job that it names itself is known.
     `None`: no job has either. Pods that a replica controls are no replicas of its job, if that is managed.
     """
     known = state.pod_jobs.get((cluster, pod.namespace), {})
     if pod.uid in known:
         job = peek(state, known[pod.uid])
         return job if pod.uid in job.by_uid else None
-    above = peek(state, known[pod.job]) if pod.kind == POD and pod.job in known else None
-    return None if above is None or above.managed else above
+    controller = direct_owner(pod)
+    if pod.owner is None or pod.managed or controller not in known or (pod.kind != POD and peek(state, pod.job).opened):
+        return None
+    above = peek(state, known[controller])
+    return None if above.managed else above
 
 
 def _commanded(state: ShardState, job: Job, cluster: str) -> Job:
@@ -101,6 +106,8 @@ def false_claim(job: Job, pod: PodObserved) -> str | None:
     """Describe a pod's claim to a job that is not its own; `None`: it has none."""
     if pod.claimed is not None:
         return f"pod {pod.name} names job {pod.claimed} by annotation, but its controller is {pod.owner}"
+    if pod.job != routing_key(job.id):
+        return None  # its controller is of this job
     if pod.job != job.id and pod.through is not None:
         return f"pod {pod.name} names job {pod.job} by its labels, but its controller is {pod.through}"
     if pod.job != job.id:

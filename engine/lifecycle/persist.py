@@ -13,7 +13,7 @@ from engine.lifecycle.idle_jobs import note_stranger
 from engine.lifecycle.indexes import index_job, note_submitted
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
-from engine.lifecycle.pod_jobs import note_pods
+from engine.lifecycle.pod_jobs import note_pods, uids_of
 from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
@@ -96,7 +96,7 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
         if rest is None:
             job = state.jobs[name] = codec.decode_job(record, pages.get(name, {}))
             index_job(state, job)
-            note_pods(state, (job.cluster, job.namespace), name, job.by_uid)
+            note_pods(state, (job.cluster, job.namespace), name, uids_of(job))
         else:
             state.closed[name] = record
             where, uids = codec.pods_of(record, pages.get(name, {}))

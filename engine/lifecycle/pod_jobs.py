@@ -1,4 +1,8 @@
-"""Index of jobs by the pods whose attempts they have: one pod is one attempt of one job, the one that had it first."""
+"""Index of jobs by the pods whose attempts they have: one pod is one attempt of one job, the one that had it first.
+
+So it is with objects between a job and its pods: the pods that one controls are of the job that the first of them has, also where a
+later command read less of their chain.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ __all__ = [
     "note_pod",
     "note_pods",
     "owner_below",
+    "uids_of",
 ]
 
 
@@ -29,7 +34,7 @@ def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
 
 
 def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
-    """Index a job by its pods in a cluster and namespace.
+    """Index a job by its pods, and by what controls them below it, in a cluster and namespace.
 
     In logs of earlier releases a pod may be an attempt of several jobs; of these the one with the least id is indexed,
     and the next one when that is forgotten.
@@ -40,6 +45,11 @@ def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterabl
         if first != job:
             known[uid] = min(first, job)
             state.further_jobs.setdefault((*where, uid), set()).add(max(first, job))
+
+
+def uids_of(job: Job) -> set[str]:
+    """Return the uids of a job's pods, and of what controls them below it."""
+    return {*job.by_uid, *(attempt.controller for attempt in job.attempts if attempt.controller is not None)}
 
 
 def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
@@ -77,14 +87,14 @@ def controller_changed(state: ShardState, job: Job, attempt: Attempt, pod: PodOb
     How much of the chain above that controller was read does not matter. Logs of earlier releases do not have the controller: there
     a pod that names its job has not changed.
     """
-    direct = direct_owner(pod)
-    if attempt.controller is not None:
-        return direct != attempt.controller
+    direct, last = direct_owner(pod), attempt.adopter or attempt.controller
+    if last is not None:
+        return direct != last
     return names_another(state, job, pod) and not _is_of(state, job, pod, direct)
 
 
 def _is_of(state: ShardState, job: Job, pod: PodObserved, owner: str) -> bool:
-    """Return whether an owner of a pod is its job, or another pod of that."""
+    """Return whether an owner of a pod is its job, or something that controls pods of it."""
     if owner == job.id or owner == routing_key(job.id):
         return True
     return owner != pod.uid and state.pod_jobs.get((job.cluster, job.namespace), {}).get(owner) == job.id

@@ -56,7 +56,8 @@ class ShardState:
     submitted: dict[str, dict[str, None]] = field(default_factory=dict)
     """Ids in submissions that another job already had → ids given to the submitted jobs. Derived."""
     pod_jobs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
-    """(Cluster, namespace) → uid of a pod → id of the job that has its attempt, until that is forgotten. Derived."""
+    """(Cluster, namespace) → uid of a pod, or of what controls pods below their job → id of the job that has the attempt, until
+    that is forgotten. Derived."""
     further_jobs: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
     """(Cluster, namespace, uid of a pod) → further jobs that have an attempt of it, in logs of earlier releases. Derived."""
     steps: dict[str, int] = field(default_factory=dict)
