@@ -124,9 +124,11 @@ class DecidedEvicted(DecisionEvent):
     preemptor: str = ""
     """The job that gets their place; empty: none in particular."""
     claims: list[Placement] = field(default_factory=list)
-    """Pods of that job for which the attempts are evicted, each with the node where its place is kept."""
+    """Pods of that job with the nodes where their places are kept; each pod in one of the round's decisions that evict for it."""
     kept_until: Micros | None = None
-    """When the places are free for all again, unless the claimed pods have nodes before."""
+    """When the places that are kept for that job are free for all again, unless its pods have nodes before.
+
+    The same in all of the round's decisions that evict for the job: they are free at once only if all of these are refused."""
 
 
 @event("lahar.decision.unschedulable.v1", topic="decisions")

@@ -16,16 +16,17 @@ from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPh
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import thing_record
-from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open, PlaceClaim
+from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
+from engine.scheduling.kept_places import place_taken, withdraw
 from engine.scheduling.notices.membership import confirm, note_phase, note_run
 from engine.scheduling.pauses import leave_alone
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.plugins.gang import is_whole
-from engine.scheduling.state import ClusterState, KnownJob, State
+from engine.scheduling.state import KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "release", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -38,6 +39,8 @@ def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> N
     if isinstance(data, _FACTS):
         _absorb_fact(state, event)
         return
+    if isinstance(data, DecisionRefused) and data.kind == "evicted" and event.clusterid in state.clusters:
+        withdraw(state, state.clusters[event.clusterid], data.decision)  # the victim's job may be over
     known = state.jobs.get(event.subject)
     if known is None:
         if isinstance(data, JobOpened):
@@ -145,7 +148,7 @@ def _action_taken(state: State, known: KnownJob, event: Event[ActionTaken]) -> N
     if known.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
         return
     head.grouped, head.enqueued, head.enqueuing = False, False, ""
-    head.phase, head.promised, head.unschedulable, head.claims = "Pending", [], "", []
+    head.phase, head.promised, head.unschedulable, head.claims, head.evicting = "Pending", [], "", [], {}
     stand(state, known)
     _changed(state, known, event)
 
@@ -196,7 +199,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
             if attempt.claim is not None and attempt.claim.node:
                 attempt.claim = None
             known.head.refusals = 0
-            _keep_no_place(state, known, attempt)
+            place_taken(state, known, attempt.slot)
         case AttemptRunning():
             attempt.phase, attempt.running = "Running", event.time
         case AttemptTerminating():
@@ -231,7 +234,7 @@ def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStart
 def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
     attempt.phase, attempt.claim = data.phase, None
     known.live -= 1
-    _keep_no_place(state, known, attempt)
+    place_taken(state, known, attempt.slot)
     if known.group is None or attempt.leaving or _surplus(known.group, attempt):  # of a deleted pod nothing is left
         _drop(state, known, attempt)
     else:
@@ -311,24 +314,6 @@ def _free(state: State, known: KnownJob, decision: str) -> None:
     stand(state, known)
 
 
-def release(state: State, cluster: ClusterState, over: Callable[[PlaceClaim], bool]) -> None:
-    """Keep the places no longer whose claims are over."""
-    for known in [state.jobs[key] for key in cluster.model.claimants]:
-        left = [claim for claim in known.head.claims if not over(claim)]
-        if len(left) < len(known.head.claims):
-            known.head.claims = left
-            touch(state, known)
-            stand(state, known)
-
-
-def _keep_no_place(state: State, known: KnownJob, attempt: Attempt) -> None:
-    """Keep no place any more for a pod that has a node, or has ended."""
-    if any(claim.slot == attempt.slot for claim in known.head.claims):
-        known.head.claims = [claim for claim in known.head.claims if claim.slot != attempt.slot]
-        touch(state, known)
-        stand(state, known)
-
-
 def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> None:
     data, head = event.data, known.head
     if known.group is None:
@@ -376,8 +361,6 @@ def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> No
     else:
         leave_alone(head, event.recordedtime)
     _free(state, known, event.data.decision)
-    if event.data.kind == "evicted":
-        release(state, state.cluster(head.cluster), lambda claim: claim.decision == event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
     _changed(state, known, event)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
-
-from msgspec.structs import replace
 
 from engine.events import Data, Event
 from engine.events.decisions import (
@@ -17,14 +14,14 @@ from engine.events.decisions import (
     DecidedPipelined,
     DecidedUnschedulable,
     DecisionEvent,
-    Placement,
 )
 from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND
-from engine.scheduling.absorb import await_answer, release, touch, touch_attempt
+from engine.scheduling.absorb import await_answer, touch, touch_attempt
 from engine.scheduling.explanations import words_of
-from engine.scheduling.job_records import Claim, Open, PlaceClaim
+from engine.scheduling.job_records import Claim, Open
+from engine.scheduling.kept_places import keep_places, move_places, release
 from engine.scheduling.notices.evolve import evolve_notice
 from engine.scheduling.pauses import be_patient
 from engine.scheduling.persist import cluster_record
@@ -79,7 +76,7 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
         cluster.own = (now, event.id)
     elif data.enqueued or data.bound or data.evicted:  # what was decided may let others go on
         cluster.own = (next_mark(now), event.id)
-    release(state, cluster, lambda claim: claim.until <= now)
+    release(state, cluster, now)
     for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
         known = state.jobs[ident]
         head = known.head
@@ -97,7 +94,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
         case DecidedBound():
             await_answer(state, known, event.id, "bound", due)
             head.unschedulable, head.promised = "", []
-            _move_claims(state, known, data.placements)
+            move_places(state, known, data.placements)
             for placed in data.placements:
                 attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
                 if attempt is not None:
@@ -106,7 +103,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
         case DecidedEvicted():
             await_answer(state, known, event.id, "evicted", due)
             be_patient(state, data.preemptor, event.recordedtime)
-            _keep_places(state, event.id, data)
+            keep_places(state, event.id, data)
             for key in data.attempts:
                 attempt = known.attempts.get((key.task, key.index, key.attempt))
                 if attempt is not None:
@@ -126,26 +123,6 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
                 if attempt.live and (attempt.node or attempt.decided):
                     attempt.claim = Claim(event.id)
                     touch_attempt(state, known, attempt)
-
-
-def _keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
-    """Keep the places that an eviction frees for the pods that it is for."""
-    claimant = state.jobs.get(data.preemptor)
-    if claimant is not None and data.kept_until is not None:
-        until = data.kept_until
-        claims = [PlaceClaim(decision, (one.task, one.index, one.attempt), one.node, until) for one in data.claims]
-        again = {claim.slot for claim in claims}
-        claimant.head.claims = [claim for claim in claimant.head.claims if claim.slot not in again] + claims
-        touch(state, claimant)
-        stand(state, claimant)
-
-
-def _move_claims(state: State, known: KnownJob, placements: Iterable[Placement]) -> None:
-    """Keep for pods the places that they are given now, until they have them: a binding may fail."""
-    if known.head.claims:
-        nodes = {(one.task, one.index, one.attempt): one.node for one in placements}
-        known.head.claims = [replace(claim, node=nodes.get(claim.slot, claim.node)) for claim in known.head.claims]
-        stand(state, known)
 
 
 def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:

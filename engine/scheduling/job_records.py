@@ -182,6 +182,8 @@ class Head(Struct, array_like=True):
     """Checksums of the words of its last reasons (`words_of`), the latest last."""
     claims: list[PlaceClaim] = []
     """Places that are kept for its pods."""
+    evicting: dict[str, Micros] = {}
+    """Decision that evicts for it and was not refused → until when the places of the promise that it is part of are kept."""
 
     @property
     def left_notice(self) -> bool:

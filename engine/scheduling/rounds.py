@@ -249,14 +249,16 @@ def _decisions(state: State, found: _Found, now: Micros) -> Iterator[tuple[str, 
 def _eviction(state: State, outcome: Outcome, victims: list[tuple[Task, str]], now: Micros) -> DecidedEvicted:
     """Return the decision about some pods of a job that are evicted for the same preemptor."""
     task, action = victims[0]
+    preemptor = outcome.preemptors.get(task.key, "")
+    claimant = state.jobs[preemptor].model if preemptor else None
     claims = [claim for victim, _ in victims for claim in outcome.claims.get(victim.key, ())]
     return DecidedEvicted(
         state.jobs[task.job.key].head.seen,
         EVICTED_BY[action],
         [AttemptKey(*_slot(victim)) for victim, _ in victims],
-        outcome.preemptors.get(task.key, ""),
+        preemptor,
         [Placement(*_slot(claimed), node) for claimed, node in claims],
-        now + claims[0][0].job.path[0].reservation if claims else None,
+        None if claimant is None else now + claimant.path[0].reservation,
     )
 
 

@@ -186,6 +186,28 @@ def test_a_refused_eviction_keeps_no_place() -> None:
     assert (len(deployment.events(DecisionRefused)), claims(deployment)) == (1, {})
 
 
+@pytest.mark.parametrize("over", [False, True], ids=["deleted", "the job is over"])
+@pytest.mark.parametrize("gone", [["v1"], ["v2"], ["v1", "v2"]])
+def test_places_are_kept_as_long_as_one_of_their_evictions_stands(gone: list[str], over: bool) -> None:
+    deployment = Lingering(lambda: SchedulingStage(configured()))
+    deployment.node("n1", cpu=8)
+    deployment.apply("Queue", "q1", deserved={"cpu": "1"})
+    deployment.apply("Queue", "q2", deserved={"cpu": "8"})
+    for name in ("v1", "v2"):
+        submit(deployment, name, "q1", task(cpu=4))
+        deployment.wait(2)
+    submit(deployment, "small", "q2", task(cpu=8))
+    deployment.wait()
+    deployment.deaf = True
+    for name in gone:
+        (deployment.end if over else deployment.gone)(f"{name}-w-0-1")  # scheduling learns of it when it has decided
+    deployment.wait(2)
+    deployment.deaf = False
+    deployment.settle()
+    assert len(deployment.events(DecisionRefused)) == len(gone)
+    assert claims(deployment) == ({} if len(gone) == 2 else {"small/w/0/1": "n1"})
+
+
 def test_a_claimant_whose_queue_has_got_what_it_deserves_takes_its_turn() -> None:
     deployment = lingering()
     deployment.apply("Queue", "q2", deserved={"cpu": "2"})
@@ -243,7 +265,7 @@ def test_records_of_an_earlier_release_are_read() -> None:
         return msgpack.encode(msgpack.decode(msgpack.encode(record))[:-fields])
 
     head = Head("c1", "default", 7, evictions=5)
-    assert msgpack.decode(without(head, 1), type=Head) == head
+    assert msgpack.decode(without(head, 2), type=Head) == head
     attempt = Attempt("w", 0, 1, 0, 7, "Running", "n1")
     assert msgpack.decode(without(attempt, 2), type=Attempt) == attempt
 
@@ -322,7 +344,7 @@ def test_evictions_end_where_no_job_is_new(queues: list[dict[str, str]], jobs: l
 @pytest.mark.parametrize(
     ("owner", "name", "bug", "story"),
     [
-        (evolve, "_keep_places", lambda *_: None, tie),
+        (evolve, "keep_places", lambda *_: None, tie),
         (ALLOCATE, "_place_claimants", lambda *_: None, tie),
         (RECLAIM, "_stands_higher", lambda *_: True, crossed),
     ],
