@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Final, TypeVar
 
-from engine.events import EventError, decode
+from engine.events import Data, Event, EventError, decode
 from engine.events.times import SECOND
 from engine.log.errors import FencedError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Log, Record, ShardLog, Vector
@@ -75,6 +75,8 @@ class Processor(ShardView[S]):
         """
         super().__init__(log, stage, number)
         self._takes_turns: Final = stage if isinstance(stage, TakesTurns) else None
+        self._waiting_fact: tuple[Record, Event[Data] | None] | None = None
+        """The last fact of the cluster of which it was asked whether it overtakes, decoded if it can be."""
         self.batch: Final = batch
         """Most inputs per transaction."""
         self._most_inputs = Limit(batch)
@@ -180,10 +182,13 @@ class Processor(ShardView[S]):
     def _in_turn(self, record: Record) -> bool:
         if self._takes_turns is None:
             return False
-        try:
-            return self._takes_turns.in_turn(self._run.state, decode(record.message))
-        except EventError:
-            return False  # it is taken as a dead letter
+        if self._waiting_fact is None or self._waiting_fact[0] is not record:  # asked before each input that it waits for
+            try:
+                self._waiting_fact = record, decode(record.message)
+            except EventError:
+                self._waiting_fact = record, None  # it is taken as a dead letter
+        _, event = self._waiting_fact
+        return event is not None and self._takes_turns.in_turn(self._run.state, event)
 
     # --- timers by the clock ----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import chain, cycle
 from pathlib import Path
+from typing import Any
 
 import lifecycle_inputs
 import pytest
@@ -13,7 +14,7 @@ from counting_stage import CountingStage, Shard, inputs, node, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.events import Event, Message, Topic, encode
+from engine.events import Event, Message, Topic, decode, encode
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.outcomes import Accounted
 from engine.lifecycle import job_pages, pods
@@ -210,6 +211,25 @@ def test_a_later_fact_of_the_cluster_changes_no_event_of_the_lifecycle_before_it
     before = events(undisturbed)
     assert events(disturbed)[: len(before)] == before
     assert len(events(disturbed)) > len(before), "a day later timers are due"
+
+
+def test_a_fact_that_waits_for_its_turn_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryLog()
+    script = lifecycle_inputs.inputs(40)
+    late = max(message.recordedtime for _, message in script) + 1
+    deleted = NodeDeleted("node1")
+    fill(log, [*script, ("cluster", encode(Event("x", "test", deleted.TYPE, "node1", late, late, 1, "", "", "c1", deleted)))])
+    decoded: list[str] = []
+
+    def decoding(message: Message) -> Event[Any]:
+        decoded.append(message.id)
+        return decode(message)
+
+    monkeypatch.setattr(processor, "decode", decoding)
+    shard: Processor[ShardState] = Processor(log, LifecycleStage())
+    shard.open()
+    shard.run_until_quiet()
+    assert decoded.count("x") == 1
 
 
 def test_a_long_run_leaves_a_complete_snapshot_and_a_short_tail(monkeypatch: pytest.MonkeyPatch) -> None:
