@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, wraps
-from inspect import isfunction, signature
+from inspect import Parameter, isfunction, signature
 from io import TextIOBase
 from types import NoneType, UnionType
 from typing import Annotated, Any, BinaryIO, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -54,9 +54,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, value in shape.bind(*args, **kwargs).arguments.items():
             if (wanted := annotations().get(name)) is not None:
-                several = shape.parameters[name].kind is shape.parameters[name].VAR_POSITIONAL
-                for one in value if several else (value,):
-                    must_fit(name, one, wanted)
+                if shape.parameters[name].kind is Parameter.VAR_POSITIONAL:
+                    for number, one in enumerate(value, start=1):
+                        must_fit(f"{name.removesuffix('s')} {number}", one, wanted)
+                else:
+                    must_fit(name, value, wanted)
         return function(*args, **kwargs)
 
     return call
@@ -112,6 +114,8 @@ def _fits(value: object, wanted: object) -> bool:
     kinds = (kind, set, frozenset) if kind is Sequence else kind
     if not isinstance(value, kinds) or (origin is not None and isinstance(value, str | bytes)):
         return False
+    if kind is Iterable:
+        return True  # to read it here would be to take its items
     if isinstance(value, Mapping):
         return len(parts) != 2 or all(_fits(key, parts[0]) and _fits(one, parts[1]) for key, one in value.items())
     return not isinstance(value, Collection) or not parts or all(_fits(one, parts[0]) for one in value)
@@ -133,7 +137,7 @@ def _described(wanted: object) -> str:
 
 
 def _several(wanted: object) -> str:
-    parts = get_args(wanted) or (wanted,)
+    parts = get_args(wanted) if get_origin(wanted) in {Union, UnionType} else (wanted,)
     return " or ".join(_SEVERAL.get(part) or f"{_described(part).removeprefix('a ')}s" for part in parts)
 
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
+from pydantic_core import from_json
+
 from engine.application.errors import RequestError
 from engine.events.times import Micros, format_time, from_micros, to_micros
 from engine.log.producer_time import wall_clock
 from engine.moments import parse_moment
 
-__all__ = ["as_json", "moment_of", "one_object"]
+__all__ = ["as_json", "as_read", "moment_of"]
 
 
 def moment_of(given: datetime | str) -> Micros:
@@ -22,31 +24,32 @@ def moment_of(given: datetime | str) -> Micros:
         given: a `datetime`, or a time as on the command line: `2026-05-01 14:05`, `yesterday 14:05`, `-2h`.
 
     Raises:
-        RequestError: it is neither.
+        RequestError: a text is no time.
     """
     if isinstance(given, datetime):
         return to_micros(given)
-    if not isinstance(given, str):
-        raise RequestError(f"a moment is a datetime or a text such as '2026-05-01 14:05', not {type(given).__name__!r}")
     try:
         return to_micros(parse_moment(given, from_micros(wall_clock())))
     except ValueError as error:
         raise RequestError(str(error)) from None
 
 
-def one_object(given: object, what: str) -> Mapping[str, Any]:
-    """Return an argument that must be one decoded object.
+def as_read(given: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return a decoded object as it is read from JSON.
 
     Args:
-        given: the argument.
+        given: the object.
         what: its name, for the error: `the manifest`.
 
     Raises:
-        RequestError: it is something else.
+        RequestError: it cannot be written as JSON, or a text in it as UTF-8.
     """
-    if isinstance(given, Mapping):
-        return given
-    raise RequestError(f"{what} must be one decoded object (a dict), not {type(given).__name__!r}")
+    written = as_json(given, what)
+    try:
+        content: dict[str, Any] = from_json(written)
+    except ValueError as error:
+        raise RequestError(f"{what} cannot be written as JSON: a text in it is no UTF-8 ({error})") from None
+    return content
 
 
 def as_json(content: object, what: str) -> bytes:

@@ -8,12 +8,13 @@ from decimal import Decimal
 from shutil import copyfileobj
 from typing import Any, BinaryIO, TypeVar
 
-from engine.application.arguments import moment_of, one_object
+from engine.application.arguments import as_read, moment_of
 from engine.application.errors import RequestError
 from engine.application.feed import Feed
 from engine.application.prices import PriceBooks, book_of, check_book, diff_books, spec_of
 from engine.application.questions import Questions
 from engine.application.spool import spool
+from engine.arguments import checked_methods
 from engine.billing.book import Book
 from engine.billing.calendar import Month, month_named
 from engine.billing.exports.errors import ExportError
@@ -53,6 +54,7 @@ class PeriodError(LaharError, ValueError):
     """Raised when a text is no month, or a month cannot be closed."""
 
 
+@checked_methods
 class Bills:
     """The recorded bill of a log, and its recomputation. Methods raise `LogError` if the log cannot be read."""
 
@@ -309,7 +311,7 @@ class Bills:
         Raises:
             ValueError: it is another object.
         """
-        return check_book(spec_of(one_object(book, "the price book")), cluster_facts(self._source), wall_clock())[1]
+        return check_book(spec_of(as_read(book, "the price book")), cluster_facts(self._source), wall_clock())[1]
 
     def diff_prices(self, book: Mapping[str, Any]) -> list[Change]:
         """Return what a price book changes against the one in force, version by version and field by field.
@@ -320,7 +322,7 @@ class Bills:
         Raises:
             ValueError: it is another object, or has faults.
         """
-        spec = spec_of(one_object(book, "the price book"))
+        spec = spec_of(as_read(book, "the price book"))
         if faults := read_book(spec, given=True)[1]:
             raise RequestError("; ".join(f"{path}: {message}" for path, message in faults))
         return diff_books(self.price_book().spec, spec)

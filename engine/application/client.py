@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Self, TypeVar, get_args
 from uuid import uuid4
 
 from engine.application.apply import AppliedObject, apply_parts, parts_of
-from engine.application.arguments import moment_of, one_object
+from engine.application.arguments import as_read, moment_of
 from engine.application.billing import Bills, close_period
 from engine.application.errors import RequestError
 from engine.application.feed import Feed, Taken
@@ -26,6 +26,7 @@ from engine.application.queue_state import change_queue_state
 from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events, start_at
 from engine.application.whatif import OtherRules, Window, what_if
+from engine.arguments import checked_methods
 from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised
@@ -77,12 +78,13 @@ class _Logged:
         """Do nothing: handlers write at once."""
 
 
+@checked_methods
 class Lahar:
     """An open log. Inputs are processed at once, unless another process runs the log, as with the commands.
 
     A context manager, for one thread at a time. Methods with a job accept its id, a unique prefix of it, `namespace/name` or
     `namespace/name@id`, and raise `NotFoundError` or `AmbiguousError` if none or several match. Every method raises `LogError` if
-    the log cannot be used or is closed.
+    the log cannot be used or is closed, and `RequestError` for an argument of another type than its annotation.
     """
 
     def __init__(self, log: SearchableLog, settings: Settings, *, process: bool = True) -> None:
@@ -134,7 +136,7 @@ class Lahar:
         """Append the state of a cluster: Kubernetes objects, Lists or watch events, as decoded JSON.
 
         Raises:
-            RequestError: `objects` is a single object or a text.
+            RequestError: `objects` is a single object, a text or no iterable.
             Exception: whatever `objects` raises; earlier objects are appended and processed.
         """
         if isinstance(objects, Mapping | str | bytes):
@@ -160,9 +162,9 @@ class Lahar:
 
         Raises:
             AlreadyExistsError: without `command`: a live job has this name.
-            RequestError: it is no manifest of one job.
+            RequestError: the manifest cannot be written as JSON.
         """
-        content = dict(one_object(manifest, "the manifest"))
+        content = as_read(manifest, "the manifest")
         if not command and not allow_same_name:
             with self._feed() as feed:
                 feed.process()  # waiting submissions may take the name
@@ -184,7 +186,7 @@ class Lahar:
             ValueError: one cannot be applied, so none is. The text says which: `object 2 (Queue research)`.
         """
         recorded = wall_clock()
-        given = [one_object(content, f"object {number}") for number, content in enumerate(objects, start=1)]
+        given = [as_read(content, f"object {number}") for number, content in enumerate(objects, start=1)]
         parts = parts_of(self._settings.cluster, given, recorded, self._settings.accelerators)
         with self._feed() as feed:
             applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
@@ -245,7 +247,7 @@ class Lahar:
             by: who raises it; kept in the history.
             command: as in `command`.
         """
-        return self._issue(job, CustomEventRaised(event, dict(one_object(data or {}, "data")), task, by), command)
+        return self._issue(job, CustomEventRaised(event, as_read(data or {}, "data"), task, by), command)
 
     def discard(self, letter: str, *, reason: str = "", by: str = "", command: str = "") -> Taken:
         """Close a dead letter that needs no more attention; nothing is deleted.
@@ -485,7 +487,7 @@ class Lahar:
         tenant: str | None = None,
         labels: Mapping[str, str] | None = None,
         level: Level | None = None,
-        types: Sequence[str] = (),
+        types: str | Sequence[str] = (),
         topic: Followed = "job-events",
     ) -> Events:
         """Return committed job events, each exactly once, in the order of each job.

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from engine.application.errors import RequestError
 from engine.events import Data, Event, Message, decode, encode
+from engine.events.errors import UndecodableError
 from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated
 from engine.kubernetes.reading.identity import job_name
@@ -37,11 +38,15 @@ def input_message(cluster: str, job: str, data: Data, identity: str, source: str
         recordedtime: microseconds.
 
     Raises:
-        UndecodableError: it exceeds the largest size of an input or another bound; the text names it.
+        RequestError: it exceeds the largest size of an input or another bound; the text names the field.
     """
     event = Event(identity, source, data.TYPE, job, recordedtime, recordedtime, 0, job, "", cluster, data)
     message = encode(event)
-    decode(message)
+    try:
+        decode(message)
+    except UndecodableError as error:
+        text = str(error).removeprefix(f"{data.TYPE}: ")
+        raise RequestError(text.replace("Input should", "should").replace("String should", "should")) from None
     return message
 
 

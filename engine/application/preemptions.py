@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.application.questions import Questions
+from engine.arguments import checked_methods
 from engine.history.preemptions import NoticeView, notice_named, notices
 from engine.log.port import SearchableLog
 from engine.projection.job_tables import JobTables
@@ -12,6 +13,7 @@ from engine.projection.job_tables import JobTables
 __all__ = ["Preemptions"]
 
 
+@checked_methods
 class Preemptions:
     """The notices of a log. Methods raise `LogError` if the log cannot be read."""
 

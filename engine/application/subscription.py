@@ -8,7 +8,9 @@ from datetime import datetime
 from engine.application.arguments import moment_of
 from engine.application.errors import RequestError
 from engine.events import Data, Event, decode
+from engine.history.errors import TokenError
 from engine.history.subscribe import CaughtUp, Start, Subscription
+from engine.history.token import is_token
 from engine.log.errors import LogError
 
 __all__ = ["Events", "start_at"]
@@ -45,14 +47,18 @@ class Events(Iterator[Event[Data]]):
 
 
 def start_at(start: str | datetime) -> Start:
-    """Return the start of a subscription: `beginning`, `now`, a moment, or a token."""
+    """Return the start of a subscription: `beginning`, `now`, a moment, or a token.
+
+    Raises:
+        TokenError: it is none of these.
+    """
     if start == "now":
         return Start("now")
     if start == "beginning":
         return Start()
+    if isinstance(start, str) and is_token(start):
+        return Start("token", token=start)
     try:
         return Start("time", time=moment_of(start))
-    except RequestError:
-        if not isinstance(start, str):
-            raise
-        return Start("token", token=start)
+    except RequestError as error:
+        raise TokenError(f"not a subscription token, and {error}") from None

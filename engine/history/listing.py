@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, get_type_hints
 
+from engine.arguments import must_fit
 from engine.events.inputs import OTHER
 from engine.events.job_state import STATED, JobState
 from engine.events.outcomes import Accounted
@@ -18,6 +20,9 @@ __all__ = ["LISTED", "Filter", "JobLine", "Listing", "in_order"]
 
 LISTED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in (*STATED, *CLAIMING)), Accounted.TYPE)
 """Event types that the list folds."""
+
+_SEVERAL: Final = ("phases", "reasons")
+"""Conditions of a filter that several values may meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,16 @@ class Filter:
     """Its name, without the namespace."""
 
     def __post_init__(self) -> None:
-        """Check the names of closed vocabularies; a single phase or reason may be given as a text, several in any collection.
+        """Check types, and names of closed vocabularies; one phase or reason may be given as a text, several in any collection.
 
         Raises:
+            RequestError: a condition has a wrong type.
             UnknownNameError: there is no such phase.
         """
-        for name in ("phases", "reasons"):
-            given: Collection[str] = getattr(self, name)
+        for name, wanted in _conditions().items():
+            must_fit(name, getattr(self, name), wanted)
+        for name in _SEVERAL:
+            given: str | Collection[str] = getattr(self, name)
             object.__setattr__(self, name, frozenset({given} if isinstance(given, str) else given))
         must_be_known("job phase", self.phases, JOB_PHASES)
 
@@ -67,6 +75,12 @@ class Filter:
             and (not self.reasons or not self.reasons.isdisjoint(job.reasons))
             and (self.since is None or job.since >= self.since)
         )
+
+
+@cache
+def _conditions() -> dict[str, object]:
+    """Return the types that the conditions of a filter may have."""
+    return get_type_hints(Filter) | dict.fromkeys(_SEVERAL, str | Collection[str])
 
 
 def in_order(job: JobState) -> tuple[int, str, int, str, str]:
