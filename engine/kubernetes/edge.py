@@ -23,6 +23,7 @@ from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS, TEXT_CHARACTERS
 from engine.events.errors import EventError, is_interrupt
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import (
+    JobDeleted,
     JobSubmitted,
     JobUpdated,
     NodeDeleted,
@@ -185,15 +186,20 @@ def _job(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: b
 
     def message(data: Data, told: str | None, time: int | None) -> Message:
         stated = recordedtime if time is None else time
-        return _message(data, uid, told, uid, stated, cluster, recordedtime, deleted=deleted)
+        return _message(data, uid, told, uid, stated, cluster, recordedtime, deleted=False)
 
-    part = read_kind(owner) is not None and not _is_ours(spec)
-    if deleted:
-        gone = replace(delete_job(content), part=part)
-        return Taken("jobs", (message(gone, version, gone.deleted),))
+    def message_of_end(gone: JobDeleted) -> Message:
+        stated = recordedtime if gone.deleted is None else gone.deleted
+        return _message(gone, uid, version, uid, stated, cluster, recordedtime, deleted=True)
+
     if not _is_ours(spec):
+        part = read_kind(owner) is not None
+        # A deletion carries the last state, which may be seen for the first time: the end of a job that is deleted at once.
         data = replace(observe_job(content), part=part)
-        return Taken("jobs", (message(data, version, data.ended),))
+        last = message(data, version, data.ended)
+        return Taken("jobs", (last, message_of_end(replace(delete_job(content), part=part))) if deleted else (last,))
+    if deleted:
+        return Taken("jobs", (message_of_end(delete_job(content)),))
     # The spec of a managed job counts once per generation, not once per version of the object.
     manifest = {**content, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
     manifest.pop("status", None)

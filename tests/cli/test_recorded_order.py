@@ -75,6 +75,24 @@ def test_a_deletion_that_states_its_time_happened_then(lahar, folder):
     assert path(lahar, folder, *before, node(59), deletion) == [("Running", "05"), ("Terminated", "20")]
 
 
+ENDED_AND_WAS_DELETED = job("DELETED", 8, "Completed", 9, deletionTimestamp=at(30))
+
+
+@pytest.mark.parametrize("before", [(), (job("ADDED", 1),), RAN_AND_WAS_DELETED[:6]])
+def test_an_end_that_only_the_deletion_shows_is_the_end(lahar, folder, before):
+    """A job may be deleted as soon as it ends, or while nobody watches."""
+    assert path(lahar, folder, *before, ENDED_AND_WAS_DELETED)[-1] == ("Completed", "09")
+    events = lahar("events", "--job", "lab/train", "--type", "lahar.job.object_deleted.v1", "--json").records
+    assert [event["time"][17:19] for event in events if "data" in event] == ["30"]
+
+
+def test_a_job_of_which_only_the_deletion_was_read_is_known(lahar, folder):
+    assert path(lahar, folder, job("DELETED", 8, "Running", 5, deletionTimestamp=at(30))) == [
+        ("Running", "05"),
+        ("Terminated", "30"),
+    ]
+
+
 def test_a_grace_period_is_not_waited_for(lahar, folder):
     deleting = {"deletionTimestamp": at(50), "deletionGracePeriodSeconds": 30}
     lines = (*RAN_AND_WAS_DELETED[:5], pod("MODIFIED", 7, "Running", 5, **deleting), job("DELETED", 8, "Running", 5))

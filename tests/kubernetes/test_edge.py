@@ -135,9 +135,10 @@ def test_tasks_of_training_jobs_are_named_as_their_pods_are() -> None:
     assert taken(content)[0].data.tasks == {"master": 1, "worker": 2}
 
 
-def test_a_deleted_job() -> None:
-    [event] = taken(job(), "DELETED")
-    assert (event.data, event.subject) == (JobDeleted("12", "research"), "j-1")
+def test_a_deleted_job_shows_its_last_state() -> None:
+    last, gone = taken(job(), "DELETED")
+    assert (gone.data, gone.subject) == (JobDeleted("12", "research"), "j-1")
+    assert last == taken(job())[0]
 
 
 def test_a_job_that_names_lahar_is_submitted_once_and_updated_with_each_generation() -> None:
