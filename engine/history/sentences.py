@@ -395,7 +395,7 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     JobObserved: _job_seen,
     JobSubmitted: lambda _, at: f"it was submitted {at}",
     JobUpdated: lambda _, at: f"its manifest was updated {at}",
-    JobDeleted: lambda _, at: f"its object was deleted {at}",
+    JobDeleted: lambda _data, _at: "its deletion was seen",  # when it was deleted stands in the event that follows
     CommandIssued: _commanded,
     CustomEventRaised: _custom,
     EffectReported: lambda data, at: f"{data.name or 'a requested effect'} was reported {data.outcome} {at}",

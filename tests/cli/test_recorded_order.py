@@ -100,6 +100,18 @@ def test_a_grace_period_is_not_waited_for(lahar, folder):
 
 
 @pytest.mark.parametrize("options", [(), ("--recorded",)])
+@pytest.mark.parametrize("stated", [{}, {"deletionTimestamp": at(30)}])
+def test_the_deletion_of_a_job_object_has_one_moment_in_an_answer(lahar, folder, options, stated):
+    (folder / "watch.jsonl").write_text("\n".join((*RAN_AND_WAS_DELETED[:6], job("DELETED", 8, "Running", 5, **stated))) + "\n")
+    lahar("ingest", *options, "watch.jsonl")
+    answer = " ".join(lahar("why", "lab/train").out.split())
+    change = next(said for said in answer.split(". ") if said.startswith("The job went"))
+    assert len({word.rstrip(".,;Z") for word in change.split() if word.count(":") == 2}) == 1
+    assert change.count("was deleted") == 1
+    assert "because its deletion was seen" in change
+
+
+@pytest.mark.parametrize("options", [(), ("--recorded",)])
 def test_a_deletion_without_a_time_has_one_moment_in_an_answer(lahar, folder, options):
     owner = {"metadata": {"creationTimestamp": at(0)}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
     status = {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {"startedAt": at(5)}}}]}
