@@ -85,3 +85,26 @@ def test_a_sidecar_that_loops_is_named_with_its_last_end() -> None:
     spec = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}
     seen = observe_pod(initializing(proxy, spec=spec))
     assert (seen.reason, seen.message) == ("CrashLoopBackOff", "proxy: its last run ended with exit 1 (Error)")
+
+
+def test_a_pod_between_two_steps_of_its_start_says_what_it_waits_for_and_since_when() -> None:
+    done, after = terminated(0, name="fetch", finished=EARLY), terminated(0, name="unpack", finished=LATE)
+    next_one = waiting("PodInitializing", name="unpack")
+    sidecar = running(name="proxy") | {"started": False}
+    inits = [{"name": "proxy", "restartPolicy": "Always"}, {"name": "fetch"}]
+    spec = {"containers": [{"name": "main"}], "initContainers": inits}
+    for pod_, said in (
+        (
+            initializing(done, next_one),
+            "waits for init container unpack since 2026-03-01 10:01:00Z, when init container fetch ended",
+        ),
+        (initializing(done, after), "waits for its containers since 2026-03-01 10:02:00Z, when init container unpack ended"),
+        (
+            initializing(sidecar, waiting("PodInitializing", name="fetch"), spec=spec),
+            "waits until sidecar proxy has started, which runs since 2026-03-01 10:00:07Z",
+        ),
+        (initializing({**sidecar, "started": True}, waiting("PodInitializing", name="fetch"), spec=spec), ""),
+        (initializing(waiting("PodInitializing", name="fetch")), ""),
+    ):
+        seen = observe_pod(pod_)
+        assert (seen.phase, seen.message) == ("Bound", said)

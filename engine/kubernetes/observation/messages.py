@@ -36,6 +36,8 @@ def pod_message(pod: PodView, phase: AttemptPhase) -> str:
     elif not over:
         parts.extend(_named(one, several, _of_init(one)) for one in pod.inits)
     said = dict.fromkeys(part.strip() for part in parts if part)
+    if phase == "Bound" and not said and (step := _next_step(pod)) is not None:
+        return excerpt(step)
     return excerpt("; ".join(said)) if said else ""
 
 
@@ -75,6 +77,22 @@ def _initializing(one: Container, *, sidecar: bool, latest_start: int) -> str | 
         return _named(one, True, said)  # noqa: FBT003 - its pod has others
     stuck = ", and no container has started since" if one.finished > latest_start else ""
     return f"init container {name} {said} at {_moment(one.finished)}{stuck}"
+
+
+def _next_step(pod: PodView) -> str | None:
+    """Return what a pod waits for between two steps of its start, since when; `None`: no init container shows it."""
+    waiting = next((one for one in pod.inits if not one.running and not one.terminated), None)
+    for one in pod.inits:
+        if one is waiting:
+            break
+        if one.running and one.started is not None and one.status.get("started") is not True:  # a sidecar: others have messages
+            return f"waits until sidecar {one.name} has started, which runs since {_moment(one.started)}"
+    ended = [(one.finished, one) for one in pod.inits if one.finished is not None]
+    if not ended:
+        return None
+    time, last = max(ended, key=lambda end: end[0])
+    what = "its containers" if waiting is None else f"init container {waiting.name}"
+    return f"waits for {what} since {_moment(time)}, when init container {last.name} ended"
 
 
 def _moment(micros: int) -> str:
