@@ -221,7 +221,7 @@ class JobObserved(Data):
     runs_again: bool = False
     """Its controller can run it again after an end that it stated, as a SparkApplication whose specification changes."""
     part: bool = False
-    """Another job controls it and has its pods: it opens no job of its own."""
+    """Another object controls it and has its pods: it opens no job of its own."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

@@ -42,7 +42,7 @@ from engine.kubernetes.observation.pods import delete_pod, observe_pod
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text, whole
-from engine.kubernetes.reading.identity import controller
+from engine.kubernetes.reading.identity import controller, is_part
 from engine.kubernetes.reading.owner_labels import join_of
 
 __all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
@@ -193,7 +193,7 @@ def _job(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: b
         return _message(gone, uid, version, uid, stated, cluster, recordedtime, deleted=True)
 
     if not _is_ours(spec):
-        part = read_kind(owner) is not None
+        part = is_part(metadata)
         # A deletion carries the last state, which may be seen for the first time: the end of a job that is deleted at once.
         data = replace(observe_job(content), part=part)
         last = message(data, version, data.ended)

@@ -1,8 +1,7 @@
 """Owners of owners: the job of a pod is the top of its chain of controllers, as far as the objects of the chain were read.
 
 A Spark executor is controlled by its driver's pod, which a SparkApplication controls; a Flink job manager by a ReplicaSet of a
-Deployment of a FlinkDeployment; the submitter of a RayJob by a Job of the RayJob. Where a chain has objects that Lahar reads as
-jobs, the uppermost of these is the job, because its status is known. Objects that start jobs by a schedule end a chain.
+Deployment of a FlinkDeployment; the submitter of a RayJob by a Job of the RayJob. What starts jobs by a schedule is above a chain.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from typing import Any, Final, NamedTuple
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.errors import EventError
 from engine.events.inputs import POD, PodDeleted, PodObserved
-from engine.kubernetes.observation.jobs import READERS, read_kind
 from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text
-from engine.kubernetes.reading.identity import SERVICE_KINDS, controller, job_kind
+from engine.kubernetes.reading.identity import SCHEDULE_KINDS, SERVICE_KINDS, controller, job_kind
 
 __all__ = ["OwnerChains"]
 
@@ -27,16 +25,12 @@ _PODS: Final = 20_000
 _GONE: Final = 10_000
 _LENGTH: Final = 16
 """Longest chain that is followed."""
-_SCHEDULES: Final = frozenset({"CronJob", "CronWorkflow", "RayCronJob", "ScheduledSparkApplication", "ScheduledWorkflow"})
-"""Kinds that start jobs by a schedule: each of these is a job."""
 
 
 class _Owner(NamedTuple):
     uid: str
     kind: str | None
     name: str | None
-    is_job: bool
-    """Lahar reads objects of its kind as jobs."""
 
 
 class _LastUsed(OrderedDict[str, _Owner]):
@@ -76,7 +70,7 @@ class OwnerChains:
         metadata = mapping(item.content.get("metadata"))
         uid, owner = text(metadata.get("uid")), controller(metadata)
         above, kind = text(owner.get("uid")), job_kind(text(owner.get("kind")), owner.get("apiVersion"))
-        if uid is None or above is None or kind in _SCHEDULES:
+        if uid is None or above is None or kind in SCHEDULE_KINDS:
             return
         deleted = item.change == "DELETED"
         controls_none = kind_of(item.content) == POD and uid not in self._objects
@@ -84,7 +78,7 @@ class OwnerChains:
         if deleted and controls_none:
             return
         table = self._gone if deleted else self._pods if controls_none else self._objects
-        table.keep(uid, known or _Owner(above, kind, text(owner.get("name")), read_kind(owner) is not None))
+        table.keep(uid, known or _Owner(above, kind, text(owner.get("name"))))
 
     def resolve(self, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
         """Return inputs with each pod as one of the job at the top of its chain."""
@@ -92,18 +86,15 @@ class OwnerChains:
 
     def _resolved(self, message: Message) -> Message:
         chain = self._chain(message.key)
-        job = next((owner for owner in reversed(chain) if owner.is_job), None)
-        if not chain or (job is None and chain[-1].kind in {None, *SERVICE_KINDS}):
+        if not chain or chain[-1].kind in SERVICE_KINDS:
             return message
+        root = chain[-1]
         try:
             event = decode(message)
         except EventError:
             return message  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
         data: Any = event.data
         pod = data.last if isinstance(data, PodDeleted) else data
-        root = job or chain[-1]
-        if job is None and pod.kind in READERS:
-            return message  # its own controller is the uppermost job
         moved = _of_root(pod, root)
         if moved is None:
             return message

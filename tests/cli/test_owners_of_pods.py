@@ -263,7 +263,7 @@ def test_the_objects_between_a_job_and_its_pods_are_no_jobs(lahar, kind, listed,
     assert "CommandRefused" not in lahar("events", "--json").out
 
 
-def test_a_job_whose_controller_has_no_status_that_is_read_stays_the_job(lahar):
+def test_the_top_of_a_chain_is_the_job_whatever_its_kind(lahar):
     trial = middle("Trial", "trial", owner("tuning", "Experiment", "kubeflow.org/v1beta1"))
     training = part("PyTorchJob", "kubeflow.org/v1", "trial-1", owner("trial", "Trial", "kubeflow.org/v1beta1"), {})
     worker = pod("worker", owner("trial-1", "PyTorchJob", "kubeflow.org/v1"), ended="09:00:05")
@@ -271,7 +271,16 @@ def test_a_job_whose_controller_has_no_status_that_is_read_stays_the_job(lahar):
         item["metadata"]["namespace"] = "lab"
     lahar("ingest", given=lines(trial, training, worker))
     (line,) = lahar("job", "list", "--all", "--json").records
-    assert (line["kind"], line["name"], line["attempts"]) == ("PyTorchJob", "trial-1", 1)
+    assert (line["kind"], line["name"], line["attempts"]) == ("Experiment", "tuning", 1)
+
+
+@pytest.mark.parametrize(("kind", "api"), [("CronJob", "batch/v1"), ("ScaledJob", "keda.sh/v1alpha1"), ("Deployment", "apps/v1")])
+def test_a_job_of_a_schedule_or_of_a_service_is_a_job_of_its_own(lahar, kind, api):
+    started = part("Job", "batch/v1", "j", owner("top", kind, api), {"active": 1})
+    started["metadata"]["namespace"] = "lab"
+    lahar("ingest", given=lines(started, pod("p", owner("j"), ended="09:00:05")))
+    (line,) = lahar("job", "list", "--all", "--json").records
+    assert (line["kind"], line["name"], line["attempts"]) == ("Job", "j", 1)
 
 
 def test_what_starts_jobs_by_a_schedule_is_no_job_and_services_stay_services(lahar):

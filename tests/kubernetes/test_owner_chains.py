@@ -101,8 +101,8 @@ def test_deleted_objects_take_no_place_of_others() -> None:
     assert job_of(chains, thing("Pod", "p", ("rs", "ReplicaSet", "apps/v1"))) == "u-stream"
 
 
-def test_the_uppermost_job_that_is_read_is_the_job() -> None:
+def test_the_top_is_the_job_known_or_not() -> None:
     chains = OwnerChains()
     chains.note(thing("Trial", "trial", ("tj", "TrainJob", "trainer.kubeflow.org/v1alpha1")))
     chains.note(thing("TrainJob", "tj", ("wrapper", "AppWrapper", "workload.codeflare.dev/v1beta2")))
-    assert job_of(chains, thing("Pod", "p", ("trial", "Trial", "kubeflow.org/v1beta1"))) == "u-tj"
+    assert job_of(chains, thing("Pod", "p", ("trial", "Trial", "kubeflow.org/v1beta1"))) == "u-wrapper"

@@ -9,10 +9,34 @@ from engine.events.inputs import OTHER, POD
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
 from engine.kubernetes.reading.owner_labels import COMPLETION_INDEX, Join, joined_slot, number, task_of
 
-__all__ = ["SERVICE_KINDS", "controller", "job_kind", "job_name", "owner_above", "people", "pod_job_kind", "queue_of", "slot_of"]
+__all__ = [
+    "SCHEDULE_KINDS",
+    "SERVICE_KINDS",
+    "controller",
+    "is_part",
+    "job_kind",
+    "job_name",
+    "owner_above",
+    "people",
+    "pod_job_kind",
+    "queue_of",
+    "slot_of",
+]
 
 SERVICE_KINDS: Final = frozenset({"DaemonSet", "Deployment", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """Controllers of pods that serve without end, and are no job to list or bill. A static pod belongs to its node."""
+SCHEDULE_KINDS: Final = frozenset(
+    {
+        "AdvancedCronJob",
+        "CronJob",
+        "CronWorkflow",
+        "RayCronJob",
+        "ScaledJob",
+        "ScheduledSparkApplication",
+        "ScheduledWorkflow",
+    }
+)
+"""Kinds that start jobs by a schedule, or by the length of a queue: each of these is a job."""
 
 _QUEUE_NAMES: Final = (
     "volcano.sh/queue-name",
@@ -49,6 +73,13 @@ def controller(metadata: dict[str, Any]) -> dict[str, Any]:
         if owner.get("controller") is True:
             return owner
     return mapping(None)
+
+
+def is_part(metadata: dict[str, Any]) -> bool:
+    """Return whether a job object is a part of the job that controls it."""
+    owner = controller(metadata)
+    kind = text(owner.get("kind"))
+    return text(owner.get("uid")) is not None and kind is not None and kind not in SCHEDULE_KINDS | SERVICE_KINDS
 
 
 def owner_above(metadata: dict[str, Any]) -> dict[str, Any]:
