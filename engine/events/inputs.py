@@ -73,6 +73,8 @@ class PodObserved(Data):
     """Name of the controller owner, where the job is an owner above it: labels name it, or the objects between were read."""
     controller: Name | None = None
     """uid of that controller owner."""
+    service: Name | None = None
+    """Kind of the owner, if that serves without end: ReplicaSet, StatefulSet, …"""
     managed: bool = False
     """It has the annotation `lahar/job`: it claims to be made for a managed job."""
     claimed: Name | None = None

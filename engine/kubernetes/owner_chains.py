@@ -141,5 +141,6 @@ def _of_root(pod: PodObserved, root: _Owner) -> PodObserved | None:
         owner=root.name,
         through=pod.through or pod.owner,
         controller=pod.controller or pod.job,
+        service=None,
         index=None if pod.task is None else pod.index,
     )

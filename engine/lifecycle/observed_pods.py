@@ -296,7 +296,7 @@ def _later_owner(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> st
     """Return the owner of a pod if its controller changed since the last observation, empty: it has none any more; else `None`."""
     if not controller_changed(turn.state, job, attempt, pod):
         return None
-    owner = "" if pod.owner is None else f"{pod.kind}/{pod.owner}"
+    owner = "" if pod.owner is None else f"{pod.service or pod.kind}/{pod.owner}"
     return None if attempt.adopter is None and owner == attempt.owner else owner
 
 

@@ -105,6 +105,13 @@ def test_an_orphaned_and_adopted_pod_is_billed_once_and_its_job_ran_as_long_as_i
     assert "-1 d" not in shown
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_a_service_that_adopts_a_pod_is_named_by_its_kind(lahar, kind):
+    adopted = pod("p", owner("web", kind, "apps/v1"), version=3, at="08:10:00")
+    lahar("ingest", "--recorded", given=lines(pod("p", owner("old"), version=2), adopted))
+    assert f"its pod now belongs to {kind}/web" in lahar("events").out
+
+
 def test_a_pod_that_runs_on_behind_its_deleted_job_runs_so_far(lahar):
     stream = lines(
         job("old", "08:00:00", 1, {"active": 1, "startTime": day("08:00:00")}),

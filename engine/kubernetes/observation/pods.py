@@ -13,7 +13,16 @@ from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.fields import last_write, mapping, text, whole
-from engine.kubernetes.reading.identity import controller, job_kind, owner_above, people, pod_job_kind, queue_of, slot_of
+from engine.kubernetes.reading.identity import (
+    SERVICE_KINDS,
+    controller,
+    job_kind,
+    owner_above,
+    people,
+    pod_job_kind,
+    queue_of,
+    slot_of,
+)
 from engine.kubernetes.reading.owner_labels import join_of, label
 from engine.kubernetes.reading.pod_shape import host_ports
 from engine.kubernetes.reading.requests import observed_requests
@@ -103,6 +112,7 @@ def _project(view: PodView, verdict: Verdict, accelerators: Accelerators, *, inf
         owner=owner_name if owner_uid else None,
         through=through,
         controller=direct,
+        service=kind if kind in SERVICE_KINDS else None,
         managed=claimed is not None and owner_uid in {None, claimed},
         claimed=claimed if owner_uid not in {None, claimed} else None,
         task=task,
