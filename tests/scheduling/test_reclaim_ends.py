@@ -16,6 +16,7 @@ from msgspec import msgpack
 from engine.events.actions import EffectSettled
 from engine.events.attempts import AttemptRunning
 from engine.events.decisions import DecidedEvicted, DecisionRefused, Placement
+from engine.events.preemptions import NoticeExecuted
 from engine.scheduling import evolve, pauses
 from engine.scheduling.configuration import Configuration, read_configuration
 from engine.scheduling.job_records import Attempt, Head
@@ -216,6 +217,33 @@ def test_a_claimant_whose_queue_has_got_what_it_deserves_takes_its_turn() -> Non
     assert deployment.running() == ["big-w-0-2"]
 
 
+def test_a_job_with_a_reserved_place_does_not_take_the_place_of_a_claimant() -> None:
+    deployment = Lingering(lambda: SchedulingStage(configured("enqueue, allocate, backfill, preempt, reclaim")))
+    for zone in ("1", "2"):
+        deployment.node(f"n{zone}", cpu=4, labels={"zone": zone})
+    deployment.apply("Tenant", "default", priority=10, mayPreempt=True)
+    deployment.apply("PriorityClass", "urgent", value=1000)
+    deployment.apply("Queue", "q1", deserved={"cpu": "1"})
+    deployment.apply("Queue", "q2", deserved={"cpu": "4"}, preemption="notice", preemptionDelaySeconds=10, reservationSeconds=300)
+    deployment.apply("Queue", "q3", deserved={"cpu": "4"}, reservationSeconds=300)
+    submit(deployment, "noticed", "q2", task(cpu=4, nodeSelector={"zone": "2"}))
+    submit(deployment, "low", "q1", task(cpu=4, nodeSelector={"zone": "1"}))
+    deployment.wait(6)
+    manifest = vcjob("urgent", task(cpu=4), queue="q2", priorityClassName="urgent")
+    deployment.submit("urgent", manifest | {"lahar": {"preempt": True}})
+    deployment.wait(15)
+    assert len(deployment.events(NoticeExecuted)) == 1
+    submit(deployment, "small", "q3", task(cpu=4, nodeSelector={"zone": "1"}))
+    deployment.wait(2)
+    assert claims(deployment) == {"small/w/0/1": "n1"}
+    deployment.gone("low-w-0-1")  # the place of the other notice's victim is not free yet
+    deployment.wait(3)
+    deployment.gone("noticed-w-0-1")
+    deployment.wait(3)
+    assert (deployment.places("small"), deployment.places("urgent")) == ({"small-w-0-1": "n1"}, {"urgent-w-0-1": "n2"})
+    assert evictions(deployment) == [("low", "small")]
+
+
 # --- one strict order between queues --------------------------------------------------------------------------------------------
 
 
@@ -345,7 +373,7 @@ def test_evictions_end_where_no_job_is_new(queues: list[dict[str, str]], jobs: l
     ("owner", "name", "bug", "story"),
     [
         (evolve, "keep_places", lambda *_: None, tie),
-        (ALLOCATE, "_place_claimants", lambda *_: None, tie),
+        (ALLOCATE, "_keep_all_claims", lambda *_: {}, tie),
         (RECLAIM, "_stands_higher", lambda *_: True, crossed),
     ],
     ids=["no place is kept", "kept places are not served", "no order between queues"],
@@ -359,7 +387,7 @@ def test_a_planted_bug_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, own
 
 def test_a_planted_cap_of_pauses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pauses, "_LONGEST_PAUSE", 2)
-    monkeypatch.setattr(ALLOCATE, "_place_claimants", lambda *_: None)
+    monkeypatch.setattr(ALLOCATE, "_keep_all_claims", lambda *_: {})
     deployment = tie()
     deployment.wait(SECONDS)
     assert too_many(deployment) == ["small"]

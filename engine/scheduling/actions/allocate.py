@@ -42,8 +42,9 @@ def allocate(session: Session, placement: Placement) -> None:
     waiting: dict[str, list[Job]] = {}
     for job in session.schedulable(lambda job: job.with_status("Pending")):
         waiting.setdefault(job.queue, []).append(job)
-    _place_reserved(session, placement, waiting)
-    _place_claimants(session, placement, waiting)
+    kept = _keep_all_claims(session, placement)
+    _place_reserved(session, placement, waiting, kept)
+    _place_claimants(session, placement, waiting, kept)
     jobs = {name: Ordered(session.cluster, session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
@@ -161,11 +162,19 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
     return ready
 
 
-def _place_reserved(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
-    """Place the jobs for which notices have freed places, and keep those that they cannot take now."""
+def _place_reserved(session: Session, placement: Placement, waiting: dict[str, list[Job]], kept: dict[str, Statement]) -> None:
+    """Place the jobs for which notices have freed places, and keep those that they cannot take now.
+
+    Places that evictions at once have freed for others are kept by then.
+    """
     for job in session.cluster.with_reservations():
-        if job in waiting.get(job.queue, ()) and (pending := _pending(session, job)):
-            _place(session, placement, job.path[0], job, pending)
+        if job in waiting.get(job.queue, ()):
+            if job.key in kept:
+                kept[job.key].discard()
+            if pending := _pending(session, job):
+                _place(session, placement, job.path[0], job, pending)
+            if job.key in kept:
+                kept[job.key] = _keep_claims(session, placement, job)
         if job.key not in session.failed:
             _keep_place(session, placement, job)
 
@@ -185,18 +194,15 @@ def _keep_place(session: Session, placement: Placement, job: Job) -> None:
     session.at_end.append(kept.discard)
 
 
-def _place_claimants(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
-    """Place the pods for which others were evicted, and keep from everybody else the places that are not free yet.
-
-    All places are kept before any is taken: no claimant takes another's. Those of a job about which nothing is decided now are
-    kept as well: it may be left alone after a binding that failed.
-    """
-    kept = _keep_all_claims(session, placement)
+def _place_claimants(session: Session, placement: Placement, waiting: dict[str, list[Job]], kept: dict[str, Statement]) -> None:
+    """Place the pods for which others were evicted, and keep from everybody else the places that are not free yet."""
+    claimants = {key: session.cluster.jobs[key] for key in kept}
     ready = {job.key for jobs in waiting.values() for job in jobs}
-    for job, places in kept:
-        if job.key not in ready:
+    for key, places in kept.items():
+        if key not in ready:
             session.at_end.append(places.discard)
             continue
+        job = claimants[key]
         claimed = job.claims.keys() & job.with_status("Pipelined").keys()
         places.discard()
         groups = [[task for task in group if task.key in claimed] for group in _pending(session, job)]
@@ -204,14 +210,18 @@ def _place_claimants(session: Session, placement: Placement, waiting: dict[str, 
         while groups and _place(session, placement, job.path[0], job, groups):
             pass
         session.at_end.append(_keep_claims(session, placement, job).discard)
-    if kept and not ready <= {job.key for job, _ in kept}:  # others may have the places when time is over
-        session.look_again(min(until for job, _ in kept for _, until in job.claims.values()))
+    if kept and not ready <= kept.keys():  # others may have the places when time is over
+        session.look_again(min(until for job in claimants.values() for _, until in job.claims.values()))
 
 
-def _keep_all_claims(session: Session, placement: Placement) -> list[tuple[Job, Statement]]:
-    """Keep the places of all jobs for which others were evicted, but for those whose queue is overused."""
+def _keep_all_claims(session: Session, placement: Placement) -> dict[str, Statement]:
+    """Keep the places of all jobs for which others were evicted, by job, but for those whose queue is overused.
+
+    All places are kept before any is taken: nobody takes another's. Those of a job about which nothing is decided now are kept as
+    well: it may be left alone after a binding that failed.
+    """
     claimants = [session.cluster.jobs[key] for key in sorted(session.cluster.claimants - session.failed.keys())]
-    return [(job, _keep_claims(session, placement, job)) for job in claimants if job.path and not session.overused(job.path[0])]
+    return {job.key: _keep_claims(session, placement, job) for job in claimants if job.path and not session.overused(job.path[0])}
 
 
 def _keep_claims(session: Session, placement: Placement, job: Job) -> Statement:
