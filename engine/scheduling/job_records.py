@@ -51,6 +51,8 @@ class PlaceClaim(Struct, array_like=True):
     """The pod."""
     node: str
     until: Micros
+    own: bool = False
+    """The evicted pods were of the claimant's queue."""
 
 
 class Attempt(Struct, array_like=True):

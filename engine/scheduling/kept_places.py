@@ -31,7 +31,8 @@ def keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
     if claimant is None or data.kept_until is None:
         return
     head, until = claimant.head, data.kept_until
-    claims = [PlaceClaim(decision, (one.task, one.index, one.attempt), one.node, until) for one in data.claims]
+    own = data.reason == "Preempted"
+    claims = [PlaceClaim(decision, (one.task, one.index, one.attempt), one.node, until, own) for one in data.claims]
     again = {claim.slot for claim in claims}
     head.claims = [claim for claim in head.claims if claim.slot not in again] + claims
     head.evicting[decision if len(head.evicting) < _MOST else _OTHERS] = until

@@ -14,7 +14,7 @@ from engine.kubernetes.observation.cluster_facts import Thing
 from engine.scheduling.job_records import Attempt, Group, Head, Slot
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, bounded
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import ONE_POD, Job, Task
+from engine.scheduling.model.entities import ONE_POD, Job, KeptPlace, Task
 from engine.scheduling.model.notices import Preemption
 from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.objects import GPU, Priorities, budgets_of, micros, node_of, queue_of, quotas_of, tenants_of, weights_of
@@ -56,7 +56,7 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
     held = head.parked or head.finished or not head.grouped or head.retry > now
     patient = head.patience > now
     preemption = _preemption(head, group)
-    claims = {task_key(known, claim.slot): (claim.node, claim.until) for claim in head.claims}
+    claims = {task_key(known, claim.slot): KeptPlace(claim.node, claim.until, claim.own) for claim in head.claims}
     stands = held, patient, head.phase, preemption, claims
     if (model.held, model.patient, model.phase, model.preemption, model.claims) != stands:
         model.held, model.patient, model.phase, model.preemption, model.claims = stands

@@ -125,7 +125,7 @@ def lingering() -> Deployment:
 
 
 def claims(deployment: Deployment) -> dict[str, str]:
-    return {key: node for key, (node, _) in deployment.scheduling.state.clusters["c1"].model.jobs["small"].claims.items()}
+    return {key: place.node for key, place in deployment.scheduling.state.clusters["c1"].model.jobs["small"].claims.items()}
 
 
 def test_a_place_is_kept_for_the_time_that_the_queue_reserves_places() -> None:
@@ -215,6 +215,22 @@ def test_a_claimant_whose_queue_has_got_what_it_deserves_takes_its_turn() -> Non
     deployment.gone("big-w-0-1")
     deployment.wait(4)
     assert deployment.running() == ["big-w-0-2"]
+
+
+@pytest.mark.parametrize("deserved", [{}, {"cpu": "1"}], ids=["nothing", "less than it holds"])
+def test_a_place_that_a_queue_held_is_kept_whatever_it_deserves(deserved: dict[str, str]) -> None:
+    deployment = Deployment(lambda: SchedulingStage(configured("enqueue, allocate, backfill, preempt")))
+    deployment.node("n1", cpu=4)
+    deployment.apply("PriorityClass", "high", value=100)
+    deployment.apply("Queue", "q1", deserved=deserved)
+    deployment.apply("Queue", "q2", priority=1)
+    submit(deployment, "low", "q1", task(replicas=2, cpu=2), minAvailable=1)
+    deployment.wait(3)
+    submit(deployment, "other", "q2", task(cpu=2))
+    deployment.wait(2)
+    submit(deployment, "small", "q1", task(cpu=2), priorityClassName="high")
+    deployment.wait(30)
+    assert (evictions(deployment), deployment.running()) == ([("low", "small")], ["low-w-0-1", "small-w-0-1"])
 
 
 def test_a_job_with_a_reserved_place_does_not_take_the_place_of_a_claimant() -> None:

@@ -211,7 +211,7 @@ def _place_claimants(session: Session, placement: Placement, waiting: dict[str, 
             pass
         session.at_end.append(_keep_claims(session, placement, job).discard)
     if kept and not ready <= kept.keys():  # others may have the places when time is over
-        session.look_again(min(until for job in claimants.values() for _, until in job.claims.values()))
+        session.look_again(min(place.until for job in claimants.values() for place in job.claims.values()))
 
 
 def _keep_all_claims(session: Session, placement: Placement) -> dict[str, Statement]:
@@ -225,11 +225,15 @@ def _keep_all_claims(session: Session, placement: Placement) -> dict[str, Statem
 
 
 def _keep_claims(session: Session, placement: Placement, job: Job) -> Statement:
-    """Promise pods the places that are kept for them, where these still suit them and their queue."""
-    kept = Statement(session)
+    """Promise pods the places that are kept for them, where these still suit them and their queue.
+
+    What was taken from another queue, a queue gets as long as it may reclaim it. What it held before, it gets within its limits,
+    whatever it deserves: else its pods would be evicted for those of other queues.
+    """
+    kept, queue = Statement(session), job.path[0]
     for task in session.in_order(job.with_status("Pending").values()):
         node = _claimed_node(session, placement, task)
-        if node is not None and session.preemptive(job.path[0], task):
+        if node is not None and (session.allocatable if job.claims[task.key].own else session.preemptive)(queue, task):
             kept.pipeline(task, node)
     return kept
 
@@ -242,8 +246,8 @@ def _best(session: Session, placement: Placement, task: Task) -> tuple[Node, boo
 
 def _claimed_node(session: Session, placement: Placement, task: Task) -> Node | None:
     """Return the node where a place is kept for a task, if it has room for it or will have it."""
-    name, until = task.job.claims.get(task.key, ("", 0))
-    node = session.cluster.nodes.get(name) if until > session.now else None
+    place = task.job.claims.get(task.key)
+    node = None if place is None or place.until <= session.now else session.cluster.nodes.get(place.node)
     return node if node is not None and placement.passes(task, node) and placement.room(task, node) else None
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "ONE_POD",
     "Effect",
     "Job",
+    "KeptPlace",
     "Node",
     "PodClass",
     "Status",
@@ -119,6 +120,16 @@ class PodClass:
         )
 
 
+class KeptPlace(NamedTuple):
+    """A place that is kept for a task."""
+
+    node: str
+    until: int
+    """Microseconds."""
+    own: bool
+    """Pods of its own queue have left it: the queue held it before."""
+
+
 class Taint(NamedTuple):
     """A taint of a node (Kubernetes)."""
 
@@ -191,8 +202,8 @@ class Job:
     """Nothing is decided about it: its pods only take what they take."""
     patient: bool = False
     """Nobody is evicted for it."""
-    claims: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Key of a task for which others were evicted → node where its place is kept, and until when (microseconds)."""
+    claims: dict[str, KeptPlace] = field(default_factory=dict)
+    """Key of a task for which others were evicted → its place."""
     unschedulable: bool = False
     """When it last changed, the round after that found it Unschedulable."""
     preemption: Preemption = field(default_factory=Preemption)
