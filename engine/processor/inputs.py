@@ -65,7 +65,7 @@ class Inputs:
         ]
         self.log: Final = log
         self.partitions: Final = tuple(partitions)
-        self._heads: Final = tuple(sorted(heads, key=lambda head: not head.goes_first))
+        self._heads: Final = tuple(sorted(heads, key=lambda head: of_jobs and not head.goes_first))
         self._batch: Final = batch
         self._of_jobs: Final = of_jobs
         self._in_turn: Final = in_turn
