@@ -31,7 +31,7 @@ from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import SearchableLog
 
-__all__ = ["AppliedObject", "Part", "apply_parts", "part_of", "parts_of"]
+__all__ = ["AppliedObject", "Part", "all_parts", "apply_parts", "part_of", "parts_of"]
 
 _HINT: Final = "other differences from the job's manifest, such as labels, are ignored while it runs; submit it under another name"
 _KINDS: Final = ("Job", "Node", *OBJECT_KINDS)
@@ -56,6 +56,10 @@ class AppliedObject(NamedTuple):
     name: str
     outcome: Outcome
     """Of a PriceBook: against the one in force."""
+
+
+_NAMED: Final = 10
+"""Objects with faults that an error names."""
 
 
 def part_of(cluster: str, source: str, document: Document, recorded: int, accelerators: Accelerators = BUILT_IN) -> Part:
@@ -86,16 +90,36 @@ def part_of(cluster: str, source: str, document: Document, recorded: int, accele
     return Part(place, document, outcome)
 
 
+def all_parts(
+    cluster: str, given: Iterable[tuple[str, Document]], recorded: int, accelerators: Accelerators = BUILT_IN
+) -> list[Part]:
+    """Return the objects of files with their facts; arguments as of `part_of`.
+
+    Raises:
+        ValueError: some cannot be applied; the text names each of the first ones, where it is and why.
+    """
+    parts, faults = list[Part](), list[str]()
+    for source, document in given:
+        try:
+            parts.append(part_of(cluster, source, document, recorded, accelerators))
+        except ValueError as error:
+            faults.append(str(error))
+    if faults:
+        more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+        raise RequestError("; ".join(faults[:_NAMED]) + more)
+    return parts
+
+
 def parts_of(cluster: str, contents: Iterable[Mapping[str, Any]], recorded: int, accelerators: Accelerators) -> list[Part]:
     """Return objects of a program with their facts; a message calls the second one `object 2 (Queue research)`.
 
     Raises:
-        ValueError: one cannot be applied.
+        ValueError: some cannot be applied; as of `all_parts`.
     """
     documents = (
         Document(0, f"object {number}{_called(content)}", dict(content)) for number, content in enumerate(contents, start=1)
     )
-    return [part_of(cluster, "", document, recorded, accelerators) for document in documents]
+    return all_parts(cluster, (("", document) for document in documents), recorded, accelerators)
 
 
 def _called(content: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from engine.application.apply import apply_parts, part_of
+from engine.application.apply import all_parts, apply_parts
 from engine.application.files import read_objects
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
@@ -44,11 +44,8 @@ def apply(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     recorded = now() if at is None else moment(at)
-    parts = [
-        part_of(settings.cluster, str(file), document, recorded, settings.accelerators)
-        for file in files
-        for document in read_objects(file)
-    ]
+    given = ((str(file), document) for file in files for document in read_objects(file))
+    parts = all_parts(settings.cluster, given, recorded, settings.accelerators)
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         for applied in apply_parts(feed, target, settings.cluster, parts, recorded, strict=strict, warn=output.warn):

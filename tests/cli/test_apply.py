@@ -246,7 +246,7 @@ class TestApply:
         (folder / "x").write_text(text)
         for command in (("apply",), ("job", "submit")):
             done = lahar(*command, "x", code=2)
-            assert "x: line 1: the key 'currency' stands there twice (line 4 of the document)" in done.err
+            assert "x: line 4: the key 'currency' stands there twice;" in done.err
         assert not (folder / "lahar.db").exists()
 
     def test_a_file_that_is_not_there(self, lahar, folder):

@@ -50,3 +50,47 @@ def test_an_update_that_is_refused(lahar, folder):
 def test_a_strict_warning(lahar, folder):
     (folder / "job.yaml").write_text(JOB.replace("-2", "2"))
     assert "job.yaml: line 6, column 3: spec.colour: unknown field" in lahar("apply", "job.yaml", "--strict", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("q.yaml", f"{QUEUE}---\n# ours\n{QUEUE}  weight: 2\n", "q.yaml: line 11: the key 'weight' stands there twice;"),
+        ("q.yaml", f"{QUEUE}---\n{QUEUE}  a: [1\n", "q.yaml: line 10: not YAML: did not find expected ',' or ']';"),
+        ("q.yaml", f"{QUEUE}---\n{QUEUE}  a: .nan\n", "q.yaml: line 10: not YAML: a number that is not finite, .nan;"),
+        (
+            "q.json",
+            '{"kind": "Queue",\n\n "spec": {"weight": 1,,}}\n',
+            "q.json: line 3: not JSON: key must be a string (column 23);",
+        ),
+        ("q.json", '{"kind": "Queue",\n "spec": {},\n "spec": {}}\n', "q.json: line 3: the key 'spec' stands there twice;"),
+    ],
+)
+def test_what_cannot_be_read(lahar, folder, name, text, told):
+    (folder / name).write_text(text)
+    assert told in lahar("apply", name, code=2).err
+
+
+def test_a_field_whose_name_is_no_identifier(lahar, folder):
+    (folder / "job.yaml").write_text(JOB.replace("-2", "2") + "x-t: 3\n")
+    assert "job.yaml: line 14, column 1: [x-t]: unknown field" in lahar("apply", "job.yaml").err
+    (folder / "job.yaml").write_text(JOB.replace("name: train", "labels: {a: b, c/d: 3}"))
+    assert "job.yaml: line 4, column 18: metadata.labels[c/d]: " in lahar("apply", "job.yaml", code=2).err
+
+
+def test_one_object_in_place_of_a_list_and_an_item_of_a_list(lahar, folder):
+    rule = "lahar:\n  raise:\n    raise: X\n    when:\n      phase: Faild\n"
+    policies = "  policies:\n    - events: [PodFailed, PodEvictd]\n      action: RestartJob\n"
+    (folder / "job.yaml").write_text(JOB.replace("-2", "2") + policies + rule)
+    told = lahar("apply", "job.yaml", code=2).err
+    assert "job.yaml: line 15, column 27: spec.policies[0].events[1]: invalid policy event PodEvictd" in told
+    assert "job.yaml: line 21, column 7: lahar.raise[0].when.phase: must be a phase of a task" in told
+
+
+def test_every_object_with_a_fault_is_named(lahar, folder):
+    (folder / "q.yaml").write_text("---\n".join([QUEUE, QUEUE.replace("-3", "3"), QUEUE.replace("-3", "heavy")]))
+    told = lahar("apply", "q.yaml", code=2).err
+    assert "q.yaml: line 4, column 3: Queue: spec.weight: should be greater" in told
+    assert "; q.yaml: line 14, column 3: Queue: spec.weight: should be a valid integer" in told
+    (folder / "q.yaml").write_text("---\n".join([QUEUE] * 12))
+    assert "; and 2 more" in lahar("apply", "q.yaml", code=2).err

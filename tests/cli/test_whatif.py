@@ -204,7 +204,7 @@ def test_a_window_begins_with_what_was_there(simulated: Lahar) -> None:
         (("--add-nodes", "2", "--like", "n9"), "there is no node 'n9'; there are n1"),
         (("--nodes", "none.csv"), "none.csv"),
         (("--nodes", "bad.yaml"), "1 of 1 objects could not be read; the first: bad.yaml: line 1: not YAML"),
-        (("--queues", "bad.yaml"), "(line 3 of the document); correct the file"),
+        (("--queues", "bad.yaml"), "; correct the file"),
         (("--scheduler", "none.yaml"), "none.yaml: No such file"),
         (("--scheduler", "trace.csv"), "trace.csv: must be one mapping"),
         (("--recorded", "none.yaml", "--nodes", "more.csv"), "none.yaml: No such file"),

@@ -153,12 +153,12 @@ def bomb(merge: bool) -> bytes:
         (b"kind: Pod\n\tx: 1", "not YAML"),
         (b"kind: \xff", "not YAML"),
         (b"kind: !!python/object:os.system x", "not YAML"),
-        (b"kind: Pod\nspec:\n  a: .nan", "not finite, .nan (line 3 of the document)"),
-        (b"kind: Pod\nspec: {a: 1}\nkind: Job", "the key 'kind' stands there twice (line 3 of the document)"),
-        (b"kind: Pod\nspec: {1: a, b: 2,\n  '1': a}", "the key '1' stands there twice (line 3 of the document)"),
-        (b"{kind: Pod, spec: {a: 1, b: 2,\n  a: 3}}", "the key 'a' stands there twice (line 2 of the document)"),
-        (b'{"kind": "Pod", "spec": {"a": 1, "a": 1}}', "the key 'a' stands there twice (line 1 of the document)"),
-        (b'{"kind": "Pod", "spec": {"a": "\\u0022", "a": "\\u0022\\u0022"}}', "the key 'a' stands there twice (line 1 of"),
+        (b"kind: Pod\nspec:\n  a: .nan", "not finite, .nan"),
+        (b"kind: Pod\nspec: {a: 1}\nkind: Job", "the key 'kind' stands there twice"),
+        (b"kind: Pod\nspec: {1: a, b: 2,\n  '1': a}", "the key '1' stands there twice"),
+        (b"{kind: Pod, spec: {a: 1, b: 2,\n  a: 3}}", "the key 'a' stands there twice"),
+        (b'{"kind": "Pod", "spec": {"a": 1, "a": 1}}', "the key 'a' stands there twice"),
+        (b'{"kind": "Pod", "spec": {"a": "\\u0022", "a": "\\u0022\\u0022"}}', "the key 'a' stands there twice"),
         (b'{"kind": "Pod", "a": "\\ud83d\\ude00", "a": 1}', "the key 'a' stands there twice"),  # no escape of YAML
         (b"metadata: 1" + b"0" * 5000, "not YAML"),
         (b"hello", "text is no object"),
@@ -182,10 +182,26 @@ def test_what_is_no_object(data: bytes, reason: str) -> None:
     assert reason in found[0].reason
 
 
+@pytest.mark.parametrize(
+    ("data", "place", "reason"),
+    [
+        (b"kind: Pod\nspec:\n  a: .nan", "line 3", "not YAML: a number that is not finite, .nan"),
+        (b"kind: Pod\n---\nkind: Pod\nspec: {a: 1}\nkind: Job", "line 5", "the key 'kind' stands there twice"),
+        (b"{kind: Pod, spec: {a: 1, b: 2,\n  a: 3}}", "line 2", "the key 'a' stands there twice"),
+        (b'\n\n{"kind": "Pod",\n "spec": 1,,}\n', "line 4", "not JSON: key must be a string (column 12)"),
+        (b"kind: Pod\n---\na: [1\n\n\n", "line 3", "not YAML: did not find expected ',' or ']'"),
+    ],
+)
+def test_the_place_of_a_fault_is_its_line_of_the_file(data: bytes, place: str, reason: str) -> None:
+    (fault,) = [one for one in read_documents(data) if isinstance(one, Unreadable)]
+    assert (fault.place, fault.reason) == (place, reason)
+
+
 def test_a_key_that_stands_twice_costs_its_own_object_only() -> None:
     data = pretty(POD) + b'{"kind": "Pod",\n "kind": "Job"}\n' + pretty(JOB)
     assert contents(data) == [POD, JOB]
-    assert reasons(data) == ["the key 'kind' stands there twice (line 2 of the document)"]
+    assert [one.line for one in read_documents(data) if isinstance(one, Unreadable)] == [pretty(POD).count(b"\n") + 2]
+    assert reasons(data) == ["the key 'kind' stands there twice"]
 
 
 @pytest.mark.parametrize(("begin", "end"), [(b'{"kind": "List", "items": [', b"]}"), (b"[", b"]\n")])

@@ -208,7 +208,7 @@ class TestPoliciesOnOwnEvents:
     def test_a_main_task_brings_its_two_events(self) -> None:
         policies = [{"events": ["MainTaskEvent", "MainTaskFailedEvent"], "action": "CompleteJob"}]
         assert faults({"tasks": {"combiner": {"main": True}}}, policies=policies) == []
-        assert faults({"tasks": {"combiner": {"main": False}}}, policies=policies) == ["spec.policies[0].events"]
+        assert faults({"tasks": {"combiner": {"main": False}}}, policies=policies) == ["spec.policies[0].events[0]"]
 
     def test_policies_of_tasks_can_answer_them_too(self) -> None:
         policies = [{"event": "Signal", "action": "RestartTask"}]

@@ -29,7 +29,7 @@ def test_every_user_action_is_accepted(action: str) -> None:
 @pytest.mark.parametrize("event", ["OutOfSync", "CommandIssued", "PodRunning", "someFakeEvent"])
 def test_internal_and_unknown_events_are_refused(event: str) -> None:
     assert found({"event": event, "action": "AbortJob"}) == ["p[0].event"]
-    assert found({"events": ["PodFailed", event], "action": "AbortJob"}) == ["p[0].events"]
+    assert found({"events": ["PodFailed", event], "action": "AbortJob"}) == ["p[0].events[1]"]
 
 
 @pytest.mark.parametrize("action", ["SyncJob", "EnqueueJob", "RequeueJob", "NoAction", "someFakeAction", "", None])
@@ -52,7 +52,7 @@ def test_a_policy_answers_events_or_an_exit_code() -> None:
 def test_an_event_is_answered_once() -> None:
     twice = {"event": "PodFailed", "action": "AbortJob"}
     assert found(twice, {"event": "PodFailed", "action": "RestartJob"}) == ["p[1].event"]
-    assert found(twice, {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}) == ["p[1].events"]
+    assert found(twice, {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}) == ["p[1].events[1]"]
     assert found({"event": "PodFailed", "events": ["PodFailed", "PodFailed"], "action": "AbortJob"}) == []
 
 

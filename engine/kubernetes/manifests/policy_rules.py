@@ -60,7 +60,8 @@ def _faults_of(
         yield Fault(path, "must not specify event and exitCode simultaneously")
         return
     for event in events:
-        where = child(path, "event" if event == policy.event else "events")
+        listed = policy.events or []
+        where = child(path, "events", listed.index(event)) if event in listed else child(path, "event")
         if event not in POLICY_EVENTS and event not in declared:
             internal = "is internal to the engine" if event in BUS_EVENTS else "is unknown"
             yield Fault(where, f"invalid policy event {event}: it {internal}; write one of {_list(POLICY_EVENTS, declared)}")

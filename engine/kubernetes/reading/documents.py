@@ -29,6 +29,8 @@ Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 _TABLE: Final = re.compile(r"(?:NAME|NAMESPACE|LAST SEEN) {2,}[A-Z]")
 """Headings of a table of `kubectl get`."""
+_AT: Final = re.compile(r" at line (\d+) column (\d+)$")
+"""Where a fault of JSON is, within what was read."""
 _MARKS: Final = frozenset({"kind", "apiVersion", "metadata", "spec", "status", "specversion"})
 """An object has at least one of these fields."""
 
@@ -48,7 +50,7 @@ class Document(NamedTuple):
 
     def at(self, path: str) -> str:
         """Return the place of a field: `line 12, column 5`, or that of the object where it is not known."""
-        sought = ".".join(part for part in (self.path, path) if part)
+        sought = self.path + ("." if self.path and not path.startswith("[") else "") + path
         found = None if self.positions is None or not path else self.positions.find(self.line, sought)
         return self.place if found is None else str(found)
 
@@ -72,6 +74,7 @@ class Unreadable(NamedTuple):
     """Bytes that are no object."""
 
     line: int
+    """Line of the fault, or that on which its piece of the stream begins."""
     path: str
     content: bytes
     """What stood there; of a part of a larger piece, its JSON."""
@@ -200,14 +203,29 @@ def _all_items(piece: Piece) -> Iterator[Document | Unreadable]:
     elif piece.form != "end":
         try:
             values = read_yaml(piece.content)
-        except RepeatedKeyError as error:  # JSON is YAML, and so has a line, too
-            yield Unreadable(piece.line, piece.path, piece.content, str(error))
-            return
         except UnreadableYamlError as error:
-            yield Unreadable(piece.line, piece.path, piece.content, piece.fault or str(error))
+            # JSON is YAML, and so a repeated key has a line there, too.
+            is_json = bool(piece.fault) and not isinstance(error, RepeatedKeyError)
+            yield _at_line(piece, _fault_of_json(piece.fault) if is_json else (error.fault, error.line))
             return
         for value in values:
             yield from _flatten(value, piece, piece.path, None)
+
+
+def _fault_of_json(fault: str) -> tuple[str, int | None]:
+    found = _AT.search(fault)
+    return (fault, None) if found is None else (f"{fault[: found.start()]} (column {found[2]})", int(found[1]))
+
+
+def _at_line(piece: Piece, fault: tuple[str, int | None]) -> Unreadable:
+    """Return a piece that cannot be read, with the line of its fault; of an item of a List only that within the item is known."""
+    reason, line = fault
+    if line is None:
+        return Unreadable(piece.line, piece.path, piece.content, reason)
+    if piece.path:
+        return Unreadable(piece.line, piece.path, piece.content, f"{reason} (line {line} of the item)")
+    last = piece.content.rstrip().count(b"\n") + 1  # what ends too early is missing behind its last line
+    return Unreadable(piece.line + min(line, last) - 1, "", piece.content, reason)
 
 
 def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> Iterator[Document | Unreadable]:

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from engine.kubernetes.reading.shapes import child
+
 __all__ = ["Position", "Positions"]
 
 _BUDGET: Final = 32 << 20
@@ -82,29 +84,32 @@ def _deepest(content: bytes, sought: str) -> Position | None:
             if isinstance(event, yaml.CollectionStartEvent):
                 open_.append(_Open(None, is_mapping=isinstance(event, yaml.MappingStartEvent)))
             continue
-        path, position = _entry(within, position)
-        path = path if path is not None and _leads_to(path, sought) else None
+        paths, position = _entry(within, position)
+        path = next((one for one in paths if _leads_to(one, sought)), None)
         if path:
             best = position
             if path == sought:
                 return best
         if isinstance(event, yaml.CollectionStartEvent):
-            open_.append(_Open(path, is_mapping=isinstance(event, yaml.MappingStartEvent)))
+            is_mapping = isinstance(event, yaml.MappingStartEvent)
+            if path and is_mapping and _leads_to(f"{path}[0]", sought):
+                path = f"{path}[0]"  # one object may stand for a list of one
+            open_.append(_Open(path, is_mapping=is_mapping))
     return best
 
 
-def _entry(within: _Open | None, position: Position) -> tuple[str | None, Position]:
-    """Return the path of the next value of a collection, and its position: of a mapping's value that of its key."""
+def _entry(within: _Open | None, position: Position) -> tuple[tuple[str, ...], Position]:
+    """Return the paths that the next value of a collection may have, and its position: of a mapping's value that of its key."""
     if within is None:
-        return "", position
+        return ("",), position
     if not within.is_mapping:
         within.number += 1
-        return None if within.path is None else f"{within.path}[{within.number - 1}]", position
+        return () if within.path is None else (f"{within.path}[{within.number - 1}]",), position
     key, at = within.key or ("", position)
     within.key = None
     if within.path is None:
-        return None, at
-    return f"{within.path}.{key}" if within.path else key, at
+        return (), at
+    return (child(within.path, key), f"{within.path}.{key}" if within.path else key), at
 
 
 def _leads_to(path: str, sought: str) -> bool:

@@ -24,12 +24,18 @@ _KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": 
 class UnreadableYamlError(ValueError):
     """Raised when bytes are no YAML, or YAML without an equivalent in JSON."""
 
+    def __init__(self, fault: str, line: int | None = None) -> None:
+        super().__init__(fault if line is None else f"{fault} (line {line} of the document)")
+        self.fault = fault
+        self.line = line
+        """Where it is, from 1, in the bytes that were read; `None`: not known."""
+
 
 class RepeatedKeyError(UnreadableYamlError):
     """Raised when a key stands twice in a mapping."""
 
-    def __init__(self, key: str, place: str) -> None:
-        super().__init__(f"the key {key[:80]!r} stands there twice{place}")
+    def __init__(self, key: str, line: int) -> None:
+        super().__init__(f"the key {key[:80]!r} stands there twice", line)
 
 
 # libyaml is ten times faster; PyYAML is at times built without it.
@@ -99,7 +105,8 @@ def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> l
         # libyaml's own bound, since 0.2.6, is met before ours where brackets are read ahead.
         if getattr(error, "problem", None) == "exceeded maximum nesting depth":
             raise _too_deep() from None
-        raise UnreadableYamlError(f"not YAML: {_short(error)}") from None
+        mark = getattr(error, "problem_mark", None)
+        raise UnreadableYamlError(f"not YAML: {_short(error)}", None if mark is None else mark.line + 1) from None
 
 
 class _Documents:
@@ -171,12 +178,13 @@ class _Documents:
     def _new_key(self, value: object, keys: set[str]) -> str:
         key = _key(value)
         if self._unique and key in keys:
-            raise RepeatedKeyError(key, self._place())
+            raise RepeatedKeyError(key, self._line())
         keys.add(key)
         return key
 
-    def _place(self) -> str:
-        return f" (line {self._event.start_mark.line + 1} of the document)"
+    def _line(self) -> int:
+        line: int = self._event.start_mark.line
+        return line + 1
 
     def _aliased(self, name: str) -> _Built:
         built = self._anchors.get(name)
@@ -222,7 +230,7 @@ class _Documents:
                 node = yaml.ScalarNode(tag, text)
                 number = loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
                 if isinstance(number, float) and number - number != 0:
-                    raise UnreadableYamlError(f"not YAML: a number that is not finite, {text}{self._place()}")
+                    raise UnreadableYamlError(f"not YAML: a number that is not finite, {text}", self._line())
                 return number if kind == "float" or str(number) == text else OddlyWritten(number)
             case "merge" if self._open and self._open[-1].is_mapping and len(self._open[-1].items) % 2 == 0:
                 return _Merge
@@ -254,7 +262,5 @@ def _key(key: object) -> str:
 
 def _short(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark
-        place = f" (line {mark.line + 1} of the document)" if mark is not None else ""
-        return f"{error.problem or error.context or type(error).__name__}{place}"
+        return error.problem or error.context or type(error).__name__
     return (str(error).splitlines() or [type(error).__name__])[0]
