@@ -14,6 +14,7 @@ from engine.events.schema import json_schema
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import TYPES
 from engine.runtime.errors import NotFoundError
+from statemachines.names import hint
 
 __all__ = ["schema"]
 
@@ -35,7 +36,7 @@ def schema(
     output = output_of(context, as_json)
     if name is not None:
         if name not in TYPES:
-            raise NotFoundError("event type", name, "`lahar schema` lists them all")
+            raise NotFoundError("event type", name, f"`lahar schema` lists them all{hint(name, TYPES)}")
         if output.as_json:
             output.record(json_schema(name))
         else:

@@ -82,7 +82,7 @@ def whatif(
     error. The log is only read.
     """
     if bool(more) != bool(like):
-        raise typer.BadParameter("--add-nodes N and --like NODE go together")
+        raise typer.BadParameter("--add-nodes N, 1 or more, and --like NODE go together")
     output, settings = output_of(context, as_json), settings_of(context, log)
     first, last = (None if text is None else moment(text) for text in (begin, until))
     with opened(settings) as source, output.progress("jobs") as progress:

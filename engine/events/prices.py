@@ -322,10 +322,16 @@ def faults_of(error: ValidationError, path: str, *parts: type[Specification]) ->
     Args:
         error: the faults.
         path: of the specification.
-        parts: its types, whose fields may be meant by misspelt ones.
+        parts: its types, whose fields may be meant by misspelt ones: that of the specification itself first.
     """
-    names = [about.alias or name for part in parts for name, about in part.model_fields.items()]
-    return [(_path(path, fault["loc"]), message_of(fault, names)) for fault in error.errors()[:FAULTS]]
+    return [
+        (_path(path, fault["loc"]), message_of(fault, _fields(parts[:1] if len(fault["loc"]) == 1 else parts[1:] or parts)))
+        for fault in error.errors()[:FAULTS]
+    ]
+
+
+def _fields(parts: tuple[type[Specification], ...]) -> list[str]:
+    return [about.alias or name for part in parts for name, about in part.model_fields.items()]
 
 
 def _path(path: str, places: tuple[int | str, ...]) -> str:

@@ -55,6 +55,8 @@ def seen(lahar):
         (["job", "list", "--reason", "Nonsense"], "write one of"),
         (["job", "list", "--phase", "Complete"], "did you mean Completed?"),
         (["job", "command", "etl-nightly", "AbrtJob"], "did you mean AbortJob?"),
+        (["simulate", "--format", "openbb"], "did you mean openb?"),
+        (["import-trace", "--format", "openbb", "x.csv"], "did you mean openb?"),
         (["job", "list", "--phase", ""], "a phase or a reason is empty"),
         (["job", "list", "--reason", "AppFailed,,OomKilled"], "a phase or a reason is empty"),
         (["events", "--reason", ""], "a phase or a reason is empty"),
@@ -153,3 +155,39 @@ def test_no_time_that_people_read_is_in_another_zone_than_the_one_asked_for(laha
 
 def test_a_job_at_a_moment_before_it_was_recorded_is_said_to_come_later(seen):
     assert "was recorded after 2026-01-01 00:00:00Z" in seen("why", "etl-nightly", "--at", "2026-01-01", code=3).err
+
+
+def test_a_misspelt_type_of_events_has_the_nearest(lahar):
+    assert "did you mean lahar.job.opened.v1?" in lahar("schema", "lahar.job.opned.v1", code=3).err
+
+
+def test_a_misspelt_field_of_a_price_book_has_the_nearest_of_its_own_level(lahar):
+    book = {
+        "apiVersion": "lahar.dev/v1",
+        "kind": "PriceBook",
+        "metadata": {"name": "p"},
+        "spec": {"currency": "EUR", "version": []},
+    }
+    told = lahar("apply", "-", given=json.dumps(book), code=2).err
+    assert "spec.version: Extra inputs are not permitted; did you mean versions?" in told
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (
+            {"policies": [{"event": "PodFaild", "action": "RestartJob"}]},
+            "TaskCompleted, TaskFailed, Unknown; did you mean PodFailed?",
+        ),
+        ({"policies": [{"event": "PodFailed", "action": "RestrtJob"}]}, "invalid policy action RestrtJob: write one of "),
+        ({"policies": [{"event": "PodFailed", "action": "RestrtJob"}]}, "; did you mean RestartJob?"),
+        ({"depends": ["wrk"]}, "spec.tasks[0].dependsOn.name[0]: the job has no task wrk: it has last, work; did you mean work?"),
+    ],
+)
+def test_a_misspelt_name_of_a_manifest_is_shown_with_the_nearest(lahar, spec, told):
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    tasks = [{"name": name, "replicas": 1, "template": template} for name in ("last", "work")]
+    if needed := spec.pop("depends", None):
+        tasks[0]["dependsOn"] = {"name": needed}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"tasks": tasks, **spec}}
+    assert told in lahar("apply", "-", given=json.dumps(job), code=2).err

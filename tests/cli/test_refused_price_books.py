@@ -118,6 +118,10 @@ REFUSED = {
         (*BOOK, version("next", "2028-01-01", price={"gpu_seconds": {"*": "1"}})),
         "spec.versions[4].price: Extra inputs are not permitted; did you mean prices?",
     ),
+    "a price in place of a version's": (
+        (*BOOK, version("next", "2028-01-01", versions=[])),
+        "spec.versions[4].versions: Extra inputs are not permitted; did you mean version?",
+    ),
     "no version": ((), "spec.versions: write at least one"),
 }
 

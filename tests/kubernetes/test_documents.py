@@ -164,7 +164,7 @@ def bomb(merge: bool) -> bytes:
         (b"hello", "text is no object"),
         (b"NAME     READY   STATUS\nweb-0    1/1     Running\n", "text is no object: it is a table of kubectl; `-o json` prints"),
         (b"NAMESPACE   NAME    READY\nml          web-0   0/1\n", "`-o json` prints the objects"),
-        (b"3", "a int is no object"),
+        (b"3", "a number is no object"),
         (b"a: 1", "no Kubernetes object"),
         (b'{"a": 1}', "no Kubernetes object"),
         (b'{"kind": "Pod", "metadata": {"name": "\\ud800"}}', "not JSON"),

@@ -167,13 +167,16 @@ class TestDependencies:
             ({"a": [], "b": ["a"]}, True),
             ({"a": ["b"], "b": ["a"]}, False),
             ({"a": ["a"], "b": []}, False),
-            ({"a": [], "b": ["c"]}, False),
             ({"a": [], "b": ["a", "a"]}, False),
         ],
     )
     def test_tasks_must_not_wait_in_a_circle(self, needs: dict[str, list[str]], *, accepted: bool) -> None:
         tasks = [task(name=name, dependsOn={"name": others}) for name, others in needs.items()]
         assert faults_of(vcjob(*tasks)) == ([] if accepted else ["spec.tasks"])
+
+    def test_tasks_must_not_wait_for_one_that_there_is_not(self) -> None:
+        tasks = [task(name="a"), task(name="b", dependsOn={"name": ["a", "c"]})]
+        assert faults_of(vcjob(*tasks)) == ["spec.tasks[1].dependsOn.name[1]"]
 
 
 class TestTopologyPolicy:

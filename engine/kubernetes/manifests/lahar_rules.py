@@ -15,7 +15,7 @@ from engine.kubernetes.manifests.linear_patterns import PatternBudget
 from engine.kubernetes.reading.bounded_values import more_than
 from engine.kubernetes.reading.shapes import child
 from statemachines.errors import UnknownNameError
-from statemachines.names import must_not_be_misspelt
+from statemachines.names import hint, must_not_be_misspelt
 from statemachines.vocabulary import ATTEMPT_PHASES, BUS_EVENTS, JOB_PHASES, REASONS, TASK_PHASES
 
 __all__ = ["lahar_faults"]
@@ -78,7 +78,8 @@ def _rule_faults(rule: RaiseShape, replicas: Mapping[str, int], path: str) -> It
         yield Fault(child(where, "level"), f"must be {' or '.join(_PHASES)}")
         return
     if when.phase is not None and when.phase not in _PHASES[level]:
-        yield Fault(child(where, "phase"), f"must be a phase of a {level}: {', '.join(_PHASES[level])}")
+        near = hint(when.phase, _PHASES[level])
+        yield Fault(child(where, "phase"), f"must be a phase of a {level}: {', '.join(_PHASES[level])}{near}")
     if when.task is not None and level == "job":
         yield Fault(child(where, "task"), "a rule about the job names no task")
     elif when.task is not None and when.task not in replicas:

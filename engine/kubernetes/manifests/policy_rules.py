@@ -10,6 +10,7 @@ from engine.kubernetes.errors import DurationError
 from engine.kubernetes.manifests.job_shapes import LifecyclePolicy
 from engine.kubernetes.reading.durations import parse_duration
 from engine.kubernetes.reading.shapes import child
+from statemachines.names import hint
 from statemachines.vocabulary import BUS_EVENTS, POLICY_EVENTS, USER_ACTIONS
 
 __all__ = ["policy_faults"]
@@ -64,9 +65,12 @@ def _faults_of(
         where = child(path, "events", listed.index(event)) if event in listed else child(path, "event")
         if event not in POLICY_EVENTS and event not in declared:
             internal = "is internal to the engine" if event in BUS_EVENTS else "is unknown"
-            yield Fault(where, f"invalid policy event {event}: it {internal}; write one of {_list(POLICY_EVENTS, declared)}")
+            near = hint(event, {*POLICY_EVENTS, *declared})
+            yield Fault(where, f"invalid policy event {event}: it {internal}; write one of {_list(POLICY_EVENTS, declared)}{near}")
         elif policy.action not in USER_ACTIONS:
-            yield Fault(child(path, "action"), f"invalid policy action: write one of {_list(USER_ACTIONS)}")
+            given = policy.action or ""
+            near = hint(given, USER_ACTIONS)
+            yield Fault(child(path, "action"), f"invalid policy action {given}: write one of {_list(USER_ACTIONS)}{near}")
         elif event in seen_events:
             yield Fault(where, f"duplicate event {event} across different policy")
         else:

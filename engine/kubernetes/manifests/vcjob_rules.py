@@ -6,7 +6,7 @@ is what the CRD's schema and the admission policy refuse before the webhook is a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from engine.events.outcomes import Fault
@@ -21,6 +21,7 @@ from engine.kubernetes.manifests.pod_template import template_faults
 from engine.kubernetes.manifests.policy_rules import policy_faults
 from engine.kubernetes.reading.durations import parse_duration
 from engine.kubernetes.reading.shapes import Metadata, child
+from statemachines.names import hint
 from statemachines.vocabulary import USER_ACTIONS
 
 __all__ = ["JOB_PLUGINS", "create_faults", "queue_faults", "schema_faults", "size_faults", "topology_faults"]
@@ -79,8 +80,21 @@ def create_faults(job: VolcanoJob, queues: Queues, *, declared: Collection[str] 
             yield Fault(child("spec.plugins", name), f"unable to find job plugin: there are {', '.join(sorted(JOB_PLUGINS))}")
     yield from _volume_faults(spec.volumes or [])
     yield from queue_faults(spec.queue or "", queues)
-    if any(task.depends_on is not None for task in tasks) and order_of(tasks) is None:
+    if (missing := _missing_dependency(tasks)) is not None:
+        yield missing
+    elif any(task.depends_on is not None for task in tasks) and order_of(tasks) is None:
         yield Fault("spec.tasks", "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)")
+
+
+def _missing_dependency(tasks: Sequence[Task]) -> Fault | None:
+    """Return a fault of the first task that waits for one that the job does not have."""
+    names = {task.name or "" for task in tasks}
+    for index, task in enumerate(tasks):
+        for number, other in enumerate((task.depends_on.name if task.depends_on else None) or []):
+            if other not in names:
+                message = f"the job has no task {other}: it has {', '.join(sorted(names))}{hint(other, names)}"
+                return Fault(child("spec.tasks", index, "dependsOn", "name", number), message)
+    return None
 
 
 def size_faults(task: Task, path: str) -> Iterator[Fault]:

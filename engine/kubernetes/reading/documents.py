@@ -273,4 +273,4 @@ def _hint(value: object) -> str:
 def _named(value: object) -> str:
     if value is None:
         return "null"
-    return "text" if isinstance(value, str) else f"a {type(value).__name__}"
+    return "text" if isinstance(value, str) else "a boolean" if isinstance(value, bool) else "a number"

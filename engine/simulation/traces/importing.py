@@ -21,6 +21,7 @@ from engine.simulation.traces.philly import Philly
 from engine.simulation.traces.philly_status import PhillyStatus
 from engine.simulation.traces.rows import BadRow, TraceFormat, TraceRow, read_rows
 from engine.simulation.traces.swf import Swf
+from statemachines.names import hint
 
 __all__ = ["FORMATS", "ImportReport", "import_rows", "import_trace", "read_trace"]
 
@@ -82,7 +83,7 @@ def read_trace(path: Path, source_format: str, columns: Mapping[str, str] = Mapp
         TraceError: the format or one of its columns is unknown, or the file is missing, unreadable, too large or of another format.
     """
     if source_format not in FORMATS:
-        raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}")
+        raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}{hint(source_format, FORMATS)}")
     try:
         return list(_bounded(read_rows(FORMATS[source_format](columns), read_lines(path))))
     except TraceError as error:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.simulation.errors import TraceError
+from engine.simulation.traces.importing import FORMATS
+from statemachines.names import hint
 
 __all__ = ["sample_trace"]
 
@@ -25,8 +27,10 @@ def sample_trace(source_format: str = "philly-status") -> Iterator[Path]:
             submission, and counts from 1970.
 
     Raises:
-        TraceError: no sample of this format ships with Lahar.
+        TraceError: there is no such format, or no sample of this format ships with Lahar.
     """
+    if source_format not in FORMATS:
+        raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}{hint(source_format, FORMATS)}")
     if source_format not in _FILES:
         raise TraceError(f"no sample of format {source_format!r} ships with Lahar, only of {', '.join(_FILES)}; name a FILE")
     with as_file(files("engine.simulation") / "data" / _FILES[source_format]) as path:
