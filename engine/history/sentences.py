@@ -40,7 +40,6 @@ from engine.events.decisions import (
     DecisionRefused,
 )
 from engine.events.inputs import (
-    OTHER,
     CommandIssued,
     CustomEventRaised,
     EffectReported,
@@ -179,9 +178,7 @@ def _changed(data: AttemptChanged, at: str) -> str:
     if data.started is not None:
         news.append(f"it had begun to run at {moment(data.started)}")
     if data.owner is not None:
-        kind, _, name = data.owner.partition("/")
-        whose = f"the service {name}" if kind == OTHER else data.owner
-        news.append(f"its pod now belongs to {whose}" if data.owner else "its pod has no owner any more")
+        news.append(f"its pod now belongs to {data.owner}" if data.owner else "its pod has no owner any more")
     if not news and data.message:
         news.append("it has a new message")
     return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}{quoted(data.message)}"

@@ -313,10 +313,3 @@ def test_the_configuration_says_which_kinds_are_no_jobs(lahar, folder):
     lahar("ingest", "--recorded", given=lines(*pods))
     assert [line["name"] for line in lahar("job", "list", "--json").records] == ["train"]
     assert len(lahar("job", "list", "--all", "--json").records) == 3
-
-
-def test_a_pod_that_a_service_adopts_is_said_to_be_of_the_service(lahar):
-    job = owner("old", "Job", "batch/v1")
-    lahar("ingest", "--recorded", given=lines(pod("p", job, version=1)))
-    lahar("ingest", "--recorded", given=lines(pod("p", owner("rs", "ReplicaSet", "apps/v1"), version=2)))
-    assert "its pod now belongs to the service rs" in lahar("events").out
