@@ -13,15 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as installed_entry_points
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from inspect import currentframe, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar, get_type_hints
 
+from engine.arguments import RequestError, must_fit
 from engine.effects.errors import (
     CallbackError,
     CallbackModuleError,
@@ -36,6 +37,7 @@ from engine.effects.receiver import DONE, Outcome, Receiver, describe, printable
 from engine.events.times import SECOND
 from statemachines.callbacks import BudgetSelector, Selector, parse_selector
 from statemachines.errors import SelectorError
+from statemachines.names import hint
 
 __all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "budget_callback", "callback", "load"]
 
@@ -46,6 +48,9 @@ TIME_LIMIT: Final = 30 * SECOND
 """Default time limit of a callable (microseconds)."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Names = str | Sequence[str] | None
 
@@ -82,6 +87,32 @@ class Callback:
         return DONE
 
 
+def _checked(declaration: Callable[P, R]) -> Callable[P, R]:
+    """Check what a declaration is called with; a mistake is a `CallbackError` with the place of the call."""
+    known = signature(declaration).parameters
+    wanted = get_type_hints(declaration)
+
+    @wraps(declaration)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        frame = currentframe()
+        caller = None if frame is None else frame.f_back
+        name = declaration.__name__
+        where = name if caller is None else f"{caller.f_globals.get('__name__')}, line {caller.f_lineno}: {name}"
+        if args:
+            raise CallbackError(f"{where} takes named arguments only: write @{name}(), or @{name}(…) with what it selects")
+        if unknown := sorted(kwargs.keys() - known.keys()):
+            raise CallbackError(f"{where} has no argument {unknown[0]!r}; it has {', '.join(known)}{hint(unknown[0], known)}")
+        for argument, value in kwargs.items():
+            try:
+                must_fit(argument, value, wanted[argument])
+            except RequestError as error:
+                raise CallbackError(f"{where}: {error}") from None
+        return declaration(*args, **kwargs)
+
+    return call
+
+
+@_checked
 def callback(
     *,
     level: Names = None,
@@ -106,8 +137,8 @@ def callback(
         time_limit: how long one call may take (seconds).
 
     Raises:
-        CallbackError: the selection matches no transition, the name or the time limit is invalid, or the function is
-            asynchronous, a generator, or does not take exactly one argument.
+        CallbackError: an argument is unknown or of a wrong type, the selection matches no transition, the name or the time limit is
+            invalid, or the function is asynchronous, a generator, or does not take exactly one argument.
     """
 
     def declare(function: Callable[[Notice], object]) -> Callback:
@@ -123,6 +154,7 @@ def callback(
     return declare
 
 
+@_checked
 def budget_callback(
     *, tenant: Names = None, name: str | None = None, time_limit: float = TIME_LIMIT / SECOND
 ) -> Callable[[Callable[[BudgetNotice], object]], Callback]:
@@ -138,10 +170,8 @@ def budget_callback(
     """
 
     def declare(function: Callable[[BudgetNotice], object]) -> Callback:
-        found, where = _declared(function, name, time_limit)
+        found, _ = _declared(function, name, time_limit)
         tenants = [] if tenant is None else [tenant] if isinstance(tenant, str) else list(tenant)
-        if not all(isinstance(one, str) for one in tenants):
-            raise CallbackError(f"{where}: tenant: give a string or a list of strings")
         return replace(found, selector=BudgetSelector(frozenset(tenants)))
 
     return declare

@@ -122,7 +122,7 @@ def test_its_lag_is_that_of_budgets_too(world: World) -> None:
     assert world.log.cursor("callback/listener")[BUDGETS] == 2
 
 
-@pytest.mark.parametrize("given", [{"tenant": [5]}, {"name": "a b"}, {"time_limit": 0}])
+@pytest.mark.parametrize("given", [{"tenant": [5]}, {"tenant": 3}, {"tenent": "a"}, {"name": "a b"}, {"time_limit": 0}])
 def test_a_callback_that_is_declared_wrongly_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(CallbackError):
         budget_callback(**given)(lambda _notice: None)  # type: ignore[arg-type]  # on purpose

@@ -142,8 +142,17 @@ def two(notice, more):
         (partial(two, more=1), {}, "give it a `name`"),
         (print, {"name": "a/b"}, "give it a `name`"),
         (print, {"level": "pod"}, "level: 'pod' is not one of"),
-        (print, {"labels": {"a": 1}}, "labels:"),
-        (print, {"to": [1]}, "to: give a string or a list"),
+        (print, {"labels": {"a": 1}}, "labels must be a dict"),
+        (print, {"to": [1]}, "callback: to must be a text or a list of texts or None, not 'list' of 'int'"),
+        (print, {"time_limit": "3s"}, "callback: time_limit must be a number, not 'str'"),
+        (print, {"labels": "team"}, "callback: labels must be a dict of texts to texts or None, not 'str'"),
+        (print, {"name": 3}, "callback: name must be a text or None, not 'int'"),
+        (
+            print,
+            {"tsk": "worker"},
+            "callback has no argument 'tsk'; it has level, from_, to, reason, task, labels, name, time_limit; did",
+        ),
+        (print, {"tsk": "worker"}, "; did you mean task?"),
         (print, {"time_limit": 0}, "time_limit must be more than 0"),
         (print, {"time_limit": float("inf")}, "time_limit must be more than 0"),
     ],
@@ -151,6 +160,12 @@ def two(notice, more):
 def test_what_cannot_be_a_callback_is_refused_where_it_is_declared(function, given, error):
     with pytest.raises(CallbackError, match=re.escape(error)):
         callback(**given)(function)
+
+
+def test_a_declaration_without_parentheses_is_named_with_its_line(folder):
+    (folder / "bare_bells.py").write_text("from engine.effects import callback\n\n\n@callback\ndef ring(notice):\n    pass\n")
+    with pytest.raises(CallbackError, match=r"^bare_bells, line 4: callback takes named arguments only: write @callback\(\)"):
+        load(["bare_bells"])
 
 
 def test_any_callable_of_one_argument_will_do():

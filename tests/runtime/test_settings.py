@@ -57,6 +57,9 @@ def test_the_environment_says_how_a_process_is_watched(tmp_path):
     ("text", "message"),
     [
         ("log = ", r"lahar\.toml: "),
+        ('callback = ["a"]', r"lahar\.toml: callback: Extra inputs are not permitted; did you mean callbacks\?"),
+        ('callbacks = "a"', r"lahar\.toml: callbacks: should be a list$"),
+        ('forget_after = "30"', r"lahar\.toml: forget_after: '30' is not a duration"),
         ("forget_afterwards = 3", r"lahar\.toml: forget_afterwards: Extra inputs"),
         ('orphan_wait = "soon"', r"lahar\.toml: orphan_wait: .*soon"),
         ("orphan_wait = true", r"lahar\.toml: orphan_wait: .*True is not a length of time"),
