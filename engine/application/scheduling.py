@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from heapq import merge
 from itertools import takewhile
+from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
 from engine.application.errors import RequestError
 from engine.application.questions import Questions
+from engine.arguments import checked_methods
 from engine.events import EventError, decode
 from engine.events.times import Micros
 from engine.history.errors import NoPodGroupError, only_one
@@ -39,6 +42,9 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 __all__ = ["Scheduling"]
 
 
+_RECORDED: Final[Callable[[Record], Micros]] = attrgetter("message.recordedtime")
+
+
 class _Standing(Protocol):
     @property
     def cluster(self) -> str: ...
@@ -50,6 +56,7 @@ class _Standing(Protocol):
 S = TypeVar("S", bound=_Standing)
 
 
+@checked_methods
 class Scheduling:
     """The scheduling shard of a log, read once, without taking it over: as of the last inputs that it has taken, or of a moment.
 
@@ -166,11 +173,12 @@ def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, at: 
 
 
 def _told_since(source: SearchableLog, stage: SchedulingStage, shard: ShardId, view: ShardView, at: Micros) -> Iterator[Record]:
-    """Yield the inputs recorded by a moment that the shard took without an output: how they fell into commits does not count."""
+    """Return the inputs recorded by a moment that the shard took without an output, however they fell into commits."""
     present = source.look(shard)
     ends = view.position.vector if present is None else present.position.vector
-    for partition, offset, end in zip(input_partitions(source, stage, shard.number), view.position.vector, ends, strict=True):
-        yield from takewhile(lambda record: record.message.recordedtime <= at, _from(source, partition, offset, end))
+    parts = zip(input_partitions(source, stage, shard.number), view.position.vector, ends, strict=True)
+    taken = merge(*(_from(source, *part) for part in parts), key=_RECORDED)
+    return takewhile(lambda record: _RECORDED(record) <= at, taken)
 
 
 def _from(source: SearchableLog, partition: Partition, offset: int, end: int) -> Iterator[Record]:

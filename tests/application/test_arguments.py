@@ -169,10 +169,10 @@ def test_settings_of_a_program_are_used_as_given() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("cls", [lahar.Lahar, lahar.Bills, lahar.Preemptions])
+@pytest.mark.parametrize("cls", [lahar.Lahar, lahar.Bills, lahar.Preemptions, lahar.Scheduling])
 def test_every_public_method_checks_the_types_of_its_arguments(log: lahar.Lahar, cls: type) -> None:
     """The type of the first argument is wrong: whatever the method, the error names it."""
-    of = {lahar.Lahar: log, lahar.Bills: log.bills, lahar.Preemptions: log.preemptions}[cls]
+    of = {lahar.Lahar: log, lahar.Bills: log.bills, lahar.Preemptions: log.preemptions, lahar.Scheduling: log.scheduling}[cls]
     for name, method in vars(cls).items():
         if name.startswith("_") or not callable(method):
             continue
