@@ -346,7 +346,7 @@ def test_queues_and_nodes_are_given_as_objects(simulate: Lahar, folder: Path) ->
     ("content", "why"),
     [
         (b"kind: [Queue\n", "1 of 1 objects could not be read; the first: bad.yaml: line 1: not YAML: "),
-        (b"kind: Queue\nmetadata: {name: a}\nspec: {weight: .inf}\n", "bad.yaml: line 1: not YAML: a number that is not finite"),
+        (b"kind: Queue\nmetadata: {name: a}\nspec: {weight: .inf}\n", "bad.yaml: line 3: not YAML: a number that is not finite"),
         (gzip.compress(b"kind: Queue\n", mtime=0)[:-9], "bad.yaml: the compressed content is damaged"),
     ],
 )

@@ -57,7 +57,7 @@ def answers(jobs: Folds | JobTables, filters: Iterable[Filter] = ()) -> list[Any
     for name, own, absent in (("phases", lambda line: {line.phase}, "WillEvicted"), ("reasons", lambda line: line.reasons, "x")):
         values = sorted({value for line in every for value in own(line)} - {None} | {absent})
         found += [(name, value, ids(jobs, Filter(**{name: frozenset({value, absent})}))) for value in values]
-    nodes = sorted({node for line in every for node in line.nodes} | {"none", "\udcff", '"'})
+    nodes = sorted({node for line in every for node in line.nodes} | {"none", '"'})
     found += [("node", node, ids(jobs, Filter(node=node))) for node in nodes]
     found += [("since", line.since, ids(jobs, Filter(since=line.since, other=True))) for line in every]
     found += [(str(wanted), ids(jobs, wanted)) for wanted in filters]
