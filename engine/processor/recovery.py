@@ -252,6 +252,8 @@ class _Absorbed:
     def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
         """Absorb inputs up to `vector`, the basis of the output `cause`."""
         waiting = [(place, partition) for place, partition in self._inputs if self._taken[place] < vector[place]]
+        if not waiting:  # as for most outputs: inputs that are no facts lie between them
+            return
         parts = [self._below(place, partition, vector[place]) for place, partition in waiting]
         for record in merge(*parts, key=_RECORDED) if self._by_time else chain(*parts):
             self._take(record, cause)
