@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import merge
 from itertools import takewhile
-from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
 from engine.application.errors import RequestError
@@ -17,7 +16,8 @@ from engine.events.times import Micros
 from engine.history.errors import NoPodGroupError, only_one
 from engine.history.fold import fold
 from engine.history.reading import events_of
-from engine.log.port import Partition, Position, Record, SearchableLog, ShardId, ShardView
+from engine.log.port import Position, Record, SearchableLog, ShardId, ShardView
+from engine.log.ranges import RECORDED, records_between
 from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover
 from engine.projection.job_tables import JobTables
@@ -40,9 +40,6 @@ from engine.scheduling.state import State
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Scheduling"]
-
-
-_RECORDED: Final[Callable[[Record], Micros]] = attrgetter("message.recordedtime")
 
 
 class _Standing(Protocol):
@@ -82,10 +79,12 @@ class Scheduling:
         """
         stage = scheduling(settings)
         shard = ShardId(stage.name, 0)
-        view = source.look(shard) if at is None else _view_at(source, stage, shard, at)
+        present = source.look(shard)
+        view = present if at is None or present is None else _view_at(source, stage, shard, present.position, at)
         self._now: Micros = 0 if view is None else view.position.now
         self._state: State = stage.initial() if view is None else recover(source, stage, shard, view, 1, hosted=hosted).state
-        for record in () if view is None or at is None else _told_since(source, stage, shard, view, at):
+        told = () if at is None or present is None or view is None else _told(source, stage, shard, view, present, at)
+        for record in told:
             with suppress(EventError):  # a dead letter
                 stage.absorb(self._state, decode(record.message, bounded=False), record.offset)
                 self._now = max(self._now, record.message.recordedtime)
@@ -161,31 +160,22 @@ class Scheduling:
         return "scheduling has not taken it yet, or its schedulerName is another scheduler's"
 
 
-def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, at: Micros) -> ShardView | None:
-    """Return what the shard had written by a moment, to be folded without a snapshot; `None`: nothing."""
-    if (present := source.look(shard)) is None:
-        return None
+def _view_at(source: SearchableLog, stage: SchedulingStage, shard: ShardId, present: Position, at: Micros) -> ShardView:
+    """Return what the shard had written by a moment, to be folded without a snapshot."""
     written = (one for one in source.scan(stage.outputs) if one.shard == str(shard) and one.message.recordedtime <= at)
     found = max(written, key=lambda record: record.shardsequence, default=None)
     if found is None:
-        return ShardView(Position((0,) * len(present.position.vector), 0, 0), [])
+        return ShardView(Position((0,) * len(present.vector), 0, 0), [])
     return ShardView(Position(found.basis, found.message.recordedtime, found.shardsequence), [])
 
 
-def _told_since(source: SearchableLog, stage: SchedulingStage, shard: ShardId, view: ShardView, at: Micros) -> Iterator[Record]:
+def _told(
+    source: SearchableLog, stage: SchedulingStage, shard: ShardId, view: ShardView, present: ShardView, at: Micros
+) -> Iterator[Record]:
     """Return the inputs recorded by a moment that the shard took without an output, however they fell into commits."""
-    present = source.look(shard)
-    ends = view.position.vector if present is None else present.position.vector
-    parts = zip(input_partitions(source, stage, shard.number), view.position.vector, ends, strict=True)
-    taken = merge(*(_from(source, *part) for part in parts), key=_RECORDED)
-    return takewhile(lambda record: _RECORDED(record) <= at, taken)
-
-
-def _from(source: SearchableLog, partition: Partition, offset: int, end: int) -> Iterator[Record]:
-    """Yield the records of a partition between two offsets."""
-    while offset < end and (found := source.read(partition, offset, 500)):
-        yield from (record for record in found if record.offset < end)
-        offset = found[-1].offset + 1
+    parts = zip(input_partitions(source, stage, shard.number), view.position.vector, present.position.vector, strict=True)
+    taken = merge(*(records_between(source, *part) for part in parts), key=RECORDED)
+    return takewhile(lambda record: RECORDED(record) <= at, taken)
 
 
 def _of(cluster: str | None, found: list[S]) -> list[S]:

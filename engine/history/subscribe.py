@@ -19,6 +19,7 @@ from engine.history.errors import ForeignTokenError, HistoryError
 from engine.history.event_filter import Selection, full_type, must_be_types
 from engine.history.token import Place, check, digest_of, read_token, write_token
 from engine.log.port import Log, Partition, Record
+from engine.log.ranges import records_between
 from statemachines.names import must_be_known
 from statemachines.vocabulary import Level
 
@@ -231,14 +232,10 @@ class Subscription:
     def _learn_jobs(self) -> None:
         """Fold the state of jobs up to the start of the subscription."""
         for partition in self._partitions:
-            offset, end = 0, self._places[partition.number].next
-            while offset < end and (found := self._log.read(partition, offset, _READ)):
-                for record in found:
-                    if record.offset < end:
-                        self._learn(record.message)
-                        if record.message.type == JobForgotten.TYPE:
-                            self._jobs.pop(record.message.subject, None)
-                offset = found[-1].offset + 1
+            for record in records_between(self._log, partition, 0, self._places[partition.number].next, _READ):
+                self._learn(record.message)
+                if record.message.type == JobForgotten.TYPE:
+                    self._jobs.pop(record.message.subject, None)
 
     def _learn(self, message: Message) -> None:
         if message.type == JobOpened.TYPE:

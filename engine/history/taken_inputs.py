@@ -8,6 +8,7 @@ from typing import Any
 from engine.events import Data, Event, decode
 from engine.events.outcomes import DeadLettered
 from engine.log.port import SearchableLog, ShardId
+from engine.log.ranges import records_between
 from engine.processor.partitions import input_partitions
 from engine.processor.stage import Stage
 
@@ -51,10 +52,7 @@ class TakenInputs:
         """
         for place, end in enumerate(vector):
             partition = self._partitions[place]
-            while self._offsets[place] < end:
-                found = self._log.read(partition, self._offsets[place], min(500, end - self._offsets[place]))
-                for record in found:
-                    if record.offset < end and (*partition, record.offset) not in self._dead:
-                        self._absorb(decode(record.message, bounded=False))
-                # Offsets may have gaps, so what was read may lie behind the end.
-                self._offsets[place] = min(found[-1].offset + 1, end) if found else end
+            for record in records_between(self._log, partition, self._offsets[place], end):
+                if (*partition, record.offset) not in self._dead:
+                    self._absorb(decode(record.message, bounded=False))
+            self._offsets[place] = max(end, self._offsets[place])

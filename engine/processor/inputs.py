@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from engine.log.errors import LogError
 from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record
+from engine.log.ranges import RECORDED
 
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
@@ -60,14 +61,13 @@ class Inputs:
             in_turn: whether a fact of the cluster does not overtake.
         """
         heads = [
-            _Head(log, place, partition, offset, batch)
+            _Head(log, place, partition, offset, batch, overtakes=of_jobs and partition.topic == "cluster")
             for place, (partition, offset) in enumerate(zip(partitions, offsets, strict=True))
         ]
         self.log: Final = log
         self.partitions: Final = tuple(partitions)
-        self._heads: Final = tuple(sorted(heads, key=lambda head: of_jobs and not head.goes_first))
+        self._heads: Final = tuple(sorted(heads, key=lambda head: not head.overtakes))
         self._batch: Final = batch
-        self._of_jobs: Final = of_jobs
         self._in_turn: Final = in_turn
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
@@ -105,7 +105,7 @@ class Inputs:
             found = head.found
             if found is not None and (first is None or found[2] < first[2]):
                 first, self._head = found, head
-                if self._of_jobs and head.goes_first and (early := self._early(found)) is not None:
+                if head.overtakes and (early := self._early(found)) is not None:
                     return early
         return first
 
@@ -122,12 +122,12 @@ class Inputs:
         self._head.take()
 
     def fact_recorded(self) -> int:
-        """Return when the last fact of the cluster that was taken was recorded (microseconds); 0: none was, or it is gone.
+        """Return when the last fact that could overtake was recorded (microseconds); 0: none was taken, or it is gone.
 
         Raises:
             LogError: the log cannot be read.
         """
-        return max((head.last_recorded() for head in self._heads if head.goes_first), default=0)
+        return max((head.last_recorded() for head in self._heads if head.overtakes), default=0)
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
         """Return, for each partition, the append time of its oldest buffered input at or after an offset (microseconds).
@@ -161,9 +161,9 @@ class Retaken:
 class _Head:
     """The next record of one partition."""
 
-    __slots__ = ("_batch", "_last", "_log", "_records", "found", "goes_first", "next", "partition", "place", "rest")
+    __slots__ = ("_batch", "_last", "_log", "_records", "found", "next", "overtakes", "partition", "place", "rest")
 
-    def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
+    def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int, *, overtakes: bool) -> None:
         self._log = log
         self._batch = batch
         self.next = offset
@@ -174,7 +174,7 @@ class _Head:
         """Records read after `found`."""
         self.place = place
         self.partition = partition
-        self.goes_first = partition.topic == "cluster"
+        self.overtakes = overtakes
         self.found: Taken | None = None
         """`None`: nothing is buffered."""
 
@@ -186,7 +186,7 @@ class _Head:
     def fill(self, records: list[Record]) -> None:
         """Buffer records that were read from `next` on."""
         self._records = records
-        self.rest = zip(repeat(self.place), records, map(_RECORDED, records), strict=False)
+        self.rest = zip(repeat(self.place), records, map(RECORDED, records), strict=False)
         self.found = next(self.rest, None)
 
     def take(self) -> None:
@@ -219,4 +219,3 @@ class _Head:
 
 _OFFSET: Final = attrgetter("offset")
 _SIZE: Final = attrgetter("size")
-_RECORDED: Final = attrgetter("message.recordedtime")

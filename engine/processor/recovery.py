@@ -21,6 +21,7 @@ from engine.events import Data, Event, EventError, decode
 from engine.events.outcomes import Accounted, DeadLettered
 from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
 from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView, Transactional
+from engine.log.ranges import RECORDED, records_between
 from engine.processor.accounts import Accounts
 from engine.processor.partitions import input_partitions, output_partitions, single_shard
 from engine.processor.snapshots import Snapshots, load
@@ -31,7 +32,6 @@ __all__ = ["Recovered", "StoppedRecoveryError", "must_reach", "own_output", "rec
 _READ: Final = 500
 _NO_STATE: Final = (Accounted, DeadLettered)
 _SHARDSEQUENCE: Final = attrgetter("shardsequence")
-_RECORDED: Final = attrgetter("message.recordedtime")
 _logger: Final = logging.getLogger(__name__)
 
 S = TypeVar("S")
@@ -255,18 +255,15 @@ class _Absorbed:
         if not waiting:  # as for most outputs: inputs that are no facts lie between them
             return
         parts = [self._below(place, partition, vector[place]) for place, partition in waiting]
-        for record in merge(*parts, key=_RECORDED) if self._by_time else chain(*parts):
+        for record in merge(*parts, key=RECORDED) if self._by_time else chain(*parts):
             self._take(record, cause)
 
     def _below(self, place: int, partition: Partition, end: int) -> Iterator[Record]:
         """Yield the inputs of a partition that are not taken yet, up to before an offset."""
         if self._ends[place] < end:
             self._ends[place] = must_reach(self._log, self._shard, partition, end)
-        while self._taken[place] < end:
-            found = self._log.read(partition, self._taken[place], min(_READ, end - self._taken[place]))
-            yield from (record for record in found if record.offset < end)
-            # Offsets may have gaps: an offset below the end that was not found has no record.
-            self._taken[place] = found[-1].offset + 1 if found and found[-1].offset + 1 < end else end
+        yield from records_between(self._log, partition, self._taken[place], end, _READ)
+        self._taken[place] = end
 
     def _take(self, record: Record, cause: Event[Data]) -> None:
         if isinstance(cause.data, DeadLettered):
