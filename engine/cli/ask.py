@@ -306,13 +306,14 @@ def diff_command(
 
 def _by_name(jobs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return what is compared of jobs, by name; of several with one name the id is added."""
-    names = Counter((job["cluster"], job["namespace"], job["name"]) for job in jobs)
-    several = {name for name, count in names.items() if count > 1}
-    found = {}
-    for job in jobs:
-        ident = f"@{job['id'][:8]}" if (job["cluster"], job["namespace"], job["name"]) in several else ""
-        found[f"{job['namespace']}/{job['name']}{ident}"] = {field: job[field] for field in ("phase", "reason", "queue", "live")}
-    return found
+    names = [f"{job['namespace']}/{job['name']}" for job in jobs]
+    count = Counter(names)
+    return {
+        name if count[name] == 1 else f"{name}@{job['id'][:8]}": {
+            field: job[field] for field in ("phase", "reason", "queue", "live")
+        }
+        for name, job in zip(names, jobs, strict=True)
+    }
 
 
 def _show_changes(output: Output, changes: list[Change]) -> None:

@@ -281,3 +281,16 @@ class TestEvents:
         *_, mark = past("events", "--json").records
         lahar("apply", files["queue"], files["job"], "--log", "sqlite:other.db")
         assert "belongs to another log" in lahar("events", "--from", mark["token"], "--log", "sqlite:other.db", code=2).err
+
+
+def test_a_diff_of_the_cluster_keeps_jobs_of_one_name_in_two_clusters_apart(lahar, folder):
+    for cluster in ("east", "west"):
+        (folder / "lahar.toml").write_text(f'cluster = "{cluster}"\n')
+        pod = {"metadata": {"name": "etl", "namespace": "ml", "uid": f"p-{cluster}", "creationTimestamp": "2026-05-01T12:00:00Z"}}
+        lahar(
+            "ingest",
+            "--recorded",
+            given=json.dumps({"kind": "Pod", **pod, "spec": {"restartPolicy": "Never"}, "status": {"phase": "Pending"}}),
+        )
+    changes = lahar("diff", "2026-05-01 11:00", "2026-05-01 13:00", "--json", code=1).records
+    assert len([change for change in changes if change["path"].startswith("jobs.") and change["path"].endswith(".phase")]) == 2
