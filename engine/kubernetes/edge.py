@@ -23,7 +23,6 @@ from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS, TEXT_CHARACTERS
 from engine.events.errors import EventError, is_interrupt
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import (
-    JobDeleted,
     JobSubmitted,
     JobUpdated,
     NodeDeleted,
@@ -184,22 +183,20 @@ def _job(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: b
     if uid is None:
         return Ignored("a manifest, not an object of an API server (it has no metadata.uid): submit it with `lahar apply`")
 
-    def message(data: Data, told: str | None, time: int | None) -> Message:
+    def message(data: Data, told: str | None, time: int | None, *, deleted: bool = False) -> Message:
         stated = recordedtime if time is None else time
-        return _message(data, uid, told, uid, stated, cluster, recordedtime, deleted=False)
+        return _message(data, uid, told, uid, stated, cluster, recordedtime, deleted=deleted)
 
-    def message_of_end(gone: JobDeleted) -> Message:
-        stated = recordedtime if gone.deleted is None else gone.deleted
-        return _message(gone, uid, version, uid, stated, cluster, recordedtime, deleted=True)
-
-    if not _is_ours(spec):
-        part = is_part(metadata)
-        # A deletion carries the last state, which may be seen for the first time: the end of a job that is deleted at once.
-        data = replace(observe_job(content), part=part)
-        last = message(data, version, data.ended)
-        return Taken("jobs", (last, message_of_end(replace(delete_job(content), part=part))) if deleted else (last,))
-    if deleted:
-        return Taken("jobs", (message_of_end(delete_job(content)),))
+    ours, told = _is_ours(spec), list[Message]()
+    part = not ours and is_part(metadata)
+    if not ours:
+        seen = replace(observe_job(content), part=part)
+        told.append(message(seen, version, seen.ended))
+    if deleted:  # it carries the last state, which may be seen for the first time: the end of a job that is deleted at once
+        gone = replace(delete_job(content), part=part)
+        told.append(message(gone, version, gone.deleted, deleted=True))
+    if told:
+        return Taken("jobs", tuple(told))
     # The spec of a managed job counts once per generation, not once per version of the object.
     manifest = {**content, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
     manifest.pop("status", None)

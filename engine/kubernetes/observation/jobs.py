@@ -60,12 +60,15 @@ GROUPS: Final = {
 def read_kind(content: dict[str, Any]) -> str | None:
     """Return the kind of a job object; `None` for a kind that Lahar does not read, and for a part of another job."""
     kind = _known_kind(content)
-    return None if kind is None or part_of(content) is not None else kind
+    return None if _above(kind, content) is not None else kind
 
 
 def part_of(content: dict[str, Any]) -> str | None:
     """Return the kind of the job that an object of a known kind is a part of; `None`: it is a job of its own."""
-    kind = _known_kind(content)
+    return _above(_known_kind(content), content)
+
+
+def _above(kind: str | None, content: dict[str, Any]) -> str | None:
     if kind not in {"RayCluster", "Workload"}:
         return None
     above = text(controller(mapping(content.get("metadata"))).get("kind"))

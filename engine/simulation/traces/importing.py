@@ -23,7 +23,7 @@ from engine.simulation.traces.rows import BadRow, TraceFormat, TraceRow, read_ro
 from engine.simulation.traces.swf import Swf
 from statemachines.names import hint
 
-__all__ = ["FORMATS", "ImportReport", "import_rows", "import_trace", "read_trace"]
+__all__ = ["FORMATS", "ImportReport", "import_rows", "import_trace", "must_be_format", "read_trace"]
 
 FORMATS: Final[dict[str, Callable[[Mapping[str, str]], TraceFormat]]] = {
     "openb": Openb,
@@ -71,6 +71,16 @@ def import_trace(
     return import_rows(log, read_trace(path, source_format), source_format, cluster, on_progress)
 
 
+def must_be_format(name: str) -> None:
+    """Check the name of a format.
+
+    Raises:
+        TraceError: there is no such format.
+    """
+    if name not in FORMATS:
+        raise TraceError(f"unknown trace format {name!r}; known are {', '.join(FORMATS)}{hint(name, FORMATS)}")
+
+
 def read_trace(path: Path, source_format: str, columns: Mapping[str, str] = MappingProxyType({})) -> list[TraceRow | BadRow]:
     """Read a trace whole.
 
@@ -82,8 +92,7 @@ def read_trace(path: Path, source_format: str, columns: Mapping[str, str] = Mapp
     Raises:
         TraceError: the format or one of its columns is unknown, or the file is missing, unreadable, too large or of another format.
     """
-    if source_format not in FORMATS:
-        raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}{hint(source_format, FORMATS)}")
+    must_be_format(source_format)
     try:
         return list(_bounded(read_rows(FORMATS[source_format](columns), read_lines(path))))
     except TraceError as error:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.simulation.errors import TraceError
-from engine.simulation.traces.importing import FORMATS
-from statemachines.names import hint
+from engine.simulation.traces.importing import must_be_format
 
 __all__ = ["sample_trace"]
 
@@ -29,8 +28,7 @@ def sample_trace(source_format: str = "philly-status") -> Iterator[Path]:
     Raises:
         TraceError: there is no such format, or no sample of this format ships with Lahar.
     """
-    if source_format not in FORMATS:
-        raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}{hint(source_format, FORMATS)}")
+    must_be_format(source_format)
     if source_format not in _FILES:
         raise TraceError(f"no sample of format {source_format!r} ships with Lahar, only of {', '.join(_FILES)}; name a FILE")
     with as_file(files("engine.simulation") / "data" / _FILES[source_format]) as path:
