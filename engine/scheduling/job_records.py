@@ -45,8 +45,6 @@ class Claim(Struct, array_like=True):
 class PlaceClaim(Struct, array_like=True):
     """A place that is kept for a pod since others were evicted for it, until the pod has a node or time is up."""
 
-    decision: str
-    """Id of the decision that evicts."""
     slot: Slot
     """The pod."""
     node: str

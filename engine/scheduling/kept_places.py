@@ -32,7 +32,7 @@ def keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
         return
     head, until = claimant.head, data.kept_until
     own = data.reason == "Preempted"
-    claims = [PlaceClaim(decision, (one.task, one.index, one.attempt), one.node, until, own) for one in data.claims]
+    claims = [PlaceClaim((one.task, one.index, one.attempt), one.node, until, own) for one in data.claims]
     again = {claim.slot for claim in claims}
     head.claims = [claim for claim in head.claims if claim.slot not in again] + claims
     head.evicting[decision if len(head.evicting) < _MOST else _OTHERS] = until

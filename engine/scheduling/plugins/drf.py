@@ -32,7 +32,7 @@ class Drf(Plugin):
         self._followed = 0
         """How much of `Cluster.moved` the tree knows."""
         self._revision = -1
-        """Of the cluster, for which `_kinds` and `_answers` hold."""
+        """Revision of the cluster for which `_kinds` and `_answers` hold."""
         self._kinds: dict[str, Hashable] = {}
         self._asked: Hashable = None
         """For what kind of task `_answers` are."""
