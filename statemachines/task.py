@@ -29,7 +29,7 @@ class TaskFacts:
     replacing: bool = False
     """An attempt killed to be replaced has not ended yet."""
     owner_completed: bool = False
-    """Whoever owns the job says that it is completed, though not all of its pods may have been seen."""
+    """The status of an observed job is Completed; not all of its pods may have been seen."""
 
 
 def _dependencies_met(facts: TaskFacts) -> bool:

@@ -34,6 +34,8 @@ from engine.log.port import SearchableLog
 __all__ = ["AppliedObject", "Part", "all_parts", "apply_parts", "part_of", "parts_of"]
 
 _HINT: Final = "other differences from the job's manifest, such as labels, are ignored while it runs; submit it under another name"
+_NAMED: Final = 10
+"""Objects with faults that an error names."""
 _KINDS: Final = ("Job", "Node", *OBJECT_KINDS)
 
 
@@ -56,10 +58,6 @@ class AppliedObject(NamedTuple):
     name: str
     outcome: Outcome
     """Of a PriceBook: against the one in force."""
-
-
-_NAMED: Final = 10
-"""Objects with faults that an error names."""
 
 
 def part_of(cluster: str, source: str, document: Document, recorded: int, accelerators: Accelerators = BUILT_IN) -> Part:

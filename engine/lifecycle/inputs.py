@@ -131,7 +131,7 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         size += held_size(held)
         event = restore(held)
         turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
-        turn.arrived = min(arrival(event), turn.now)
+        turn.arrived = arrival(event, turn.now)
         whose = ownership.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index

@@ -118,7 +118,7 @@ class LifecycleStage:
     def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
         """Yield the events of an input; return its outcome."""
         if event.data.TOPIC == "cluster":
-            return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid, arrival(event)), event))
+            return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid, arrival(event, now)), event))
         job = ownership.job_of(state, event)
         if event.id in job.seen or (job.id != event.subject and refused_inputs.was_released(peek(state, event.subject), event)):
             return "duplicate"
@@ -317,7 +317,7 @@ class LifecycleStage:
 
 def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:
     """Begin the turn of an input about a job."""
-    turn = Turn(state, event.id, now, event.clusterid, arrival(event))
+    turn = Turn(state, event.id, now, event.clusterid, arrival(event, now))
     return turn if job.id == event.subject else turn.about(job)
 
 

@@ -32,15 +32,15 @@ Decision = Generator[Event[Data], None, Outcome]
 """The events of one input; returns its outcome."""
 
 
-def arrival(event: Event[Data]) -> int:
+def arrival(event: Event[Data], now: int) -> int:
     """Return when an input arrived (microseconds): its own time, or when it was recorded if that is a millisecond later or more.
 
     A reader of a file raises the recorded times of lines of one moment by microseconds, which keeps their order. Of an observed pod
     its own time is that of its evidence, which tells of no arrival.
     """
     if 0 < event.recordedtime - event.time < SECOND // 1000 and not isinstance(event.data, PodObserved | PodDeleted):
-        return event.time
-    return event.recordedtime
+        return min(event.time, now)
+    return min(event.recordedtime, now)
 
 
 class Turn:
@@ -80,7 +80,7 @@ class Turn:
         self.cause = root
         """Id of the direct cause of the next event."""
         self.now = now
-        self.arrived = now if arrived is None else min(arrived, now)
+        self.arrived = now if arrived is None else arrived
         """When the input arrived. `now` is later if the shard took another input with a later time before it."""
         self.time = now
         """Time of the fact being decided on."""
