@@ -87,10 +87,12 @@ def controller_changed(state: ShardState, job: Job, attempt: Attempt, pod: PodOb
     How much of the chain above that controller was read does not matter. Logs of earlier releases do not have the controller: there
     a pod that names its job has not changed.
     """
-    direct, last = direct_owner(pod), attempt.adopter or attempt.controller
+    last = attempt.adopter or attempt.controller
     if last is not None:
-        return direct != last
-    return names_another(state, job, pod) and not _is_of(state, job, pod, direct)
+        return direct_owner(pod) != last
+    if pod.job == job.id:  # most pods
+        return False
+    return names_another(state, job, pod) and not _is_of(state, job, pod, direct_owner(pod))
 
 
 def _is_of(state: ShardState, job: Job, pod: PodObserved, owner: str) -> bool:
