@@ -18,6 +18,7 @@ from engine.events.times import SECOND, Micros
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.manifests.manifest import read_manifest
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import Partition, SearchableLog
 from engine.log.url import open_log
@@ -83,8 +84,12 @@ def conduct_of(acknowledge: float | None) -> Conduct:
     return Conduct(checkpoint=round(acknowledge * SECOND))
 
 
-def nodes_of(path: Path) -> list[NodeObserved]:
+def nodes_of(path: Path, accelerators: Accelerators) -> list[NodeObserved]:
     """Read nodes: a table of machines (`.csv`, `.csv.gz`), or Node objects as YAML or JSON.
+
+    Args:
+        path: the file.
+        accelerators: how many GPUs a Node object has.
 
     Raises:
         SimulationError: a row of the table makes no sense, a node is there twice, or there is none.
@@ -94,7 +99,7 @@ def nodes_of(path: Path) -> list[NodeObserved]:
     if path.name.removesuffix(".gz").endswith(".csv"):
         nodes: list[NodeObserved] = read_nodes(path)
     else:
-        nodes = [fact for fact in _facts(path, "Node") if isinstance(fact, NodeObserved)]
+        nodes = [fact for fact in _facts(path, "Node", accelerators) if isinstance(fact, NodeObserved)]
         for name, times in Counter(node.name for node in nodes).items():
             if times > 1:
                 raise SimulationError(f"{path}: node {name} is there {times} times; leave one")
@@ -110,13 +115,13 @@ def objects_of(path: Path) -> list[ObjectApplied]:
         ValueError: an object cannot be read, or is of another kind.
         OSError: the file cannot be read.
     """
-    return [fact for fact in _facts(path, "Queue, Tenant or PriorityClass") if isinstance(fact, ObjectApplied)]
+    return [fact for fact in _facts(path, "Queue, Tenant or PriorityClass", BUILT_IN) if isinstance(fact, ObjectApplied)]
 
 
-def _facts(path: Path, wanted: str) -> list[Data]:
+def _facts(path: Path, wanted: str, accelerators: Accelerators) -> list[Data]:
     found: list[Data] = []
     for document in read_given(path):
-        outcome = to_inputs(document, "", 0)
+        outcome = to_inputs(document, "", 0, accelerators)
         if isinstance(outcome, Refused | Ignored):
             raise RequestError(f"{path}: {outcome.reason}")
         if outcome.topic != "cluster":

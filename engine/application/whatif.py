@@ -103,7 +103,7 @@ def what_if(
         raise SimulationError("nothing is to be different: give --scheduler, --queues, --nodes or --add-nodes")
     if rules.more < 0 or bool(rules.more) != bool(rules.like):
         raise SimulationError("the number of nodes more and the node that they are like go together")
-    nodes = nodes_of(rules.nodes) if rules.nodes is not None else None
+    nodes = nodes_of(rules.nodes, settings.accelerators) if rules.nodes is not None else None
     objects = objects_of(rules.queues) if rules.queues is not None else []
     given = [None if path is None else _usable(load_configuration(path), str(path)) for path in (recorded, rules.scheduler)]
     recording = read_recording(log, window.begin, window.until, window.cluster)

@@ -118,7 +118,7 @@ def simulate_command(
             chosen = privileged or ()
             workload = plan(rows, source_format, cluster, speed_up=speed_up, most=jobs, privileged=chosen)
         with nullcontext(nodes) if nodes is not None else sample_nodes() as table:
-            machines = nodes_of(table)
+            machines = nodes_of(table, settings.accelerators)
         if gpus is not None:
             machines = sample_of(machines, gpus)
         objects = objects_of(queues) if queues is not None else []

@@ -43,9 +43,9 @@ def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False)
 
     Unreadable objects are named on standard error; exit code 1 then, after the others.
     """
-    _inspect(
-        output_of(context, as_json), file, inspect_job, ("kind", "namespace", "name", "phase", "reason", "queue", "min_available")
-    )
+    table = settings_of(context, None).accelerators
+    columns = ("kind", "namespace", "name", "phase", "reason", "queue", "min_available")
+    _inspect(output_of(context, as_json), file, lambda one: inspect_job(one, table), columns)
 
 
 def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, Any]], columns: tuple[str, ...]) -> None:

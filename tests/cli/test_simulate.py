@@ -341,6 +341,13 @@ def test_queues_and_nodes_are_given_as_objects(simulate: Lahar, folder: Path) ->
     assert {name: found["weight"] for name, found in answer["queues"].items()} == {"a": 3.0, "b": 1.0}
 
 
+def test_nodes_have_the_gpus_that_the_operators_rows_say(simulate: Lahar, folder: Path) -> None:
+    offered = "{cpu: 32, memory: 64Gi, pods: 20, nvidia.com/gpu: 16, example.com/card: 8}"
+    (folder / "nodes.yaml").write_text(f"kind: Node\nmetadata: {{name: n1}}\nstatus: {{allocatable: {offered}}}\n")
+    (folder / "lahar.toml").write_text('[accelerators]\n"example.com/card" = "1/4"\n')
+    assert simulate("--nodes", "nodes.yaml", "--json").record["totals"]["gpus"] == 18
+
+
 @pytest.mark.parametrize("option", ["--queues", "--nodes"])
 @pytest.mark.parametrize(
     ("content", "why"),

@@ -108,6 +108,14 @@ def test_a_job_that_waited_for_a_full_node_does_not_wait_for_a_larger_one(of_oth
     assert answer["total"]["mean_wait_seconds"]["recorded"] == (35 + 605) / 2
 
 
+def test_other_nodes_have_the_gpus_that_the_operators_rows_say(simulated: Lahar, folder: Path) -> None:
+    offered = "{cpu: 32, memory: 64Gi, pods: 20, nvidia.com/gpu: 8, example.com/card: 32}"
+    (folder / "other.yaml").write_text(f"kind: Node\nmetadata: {{name: n1}}\nstatus: {{allocatable: {offered}}}\n")
+    plain = simulated("whatif", "--nodes", "other.yaml", "--json").record["total"]["utilisation"]["what_if"]
+    (folder / "lahar.toml").write_text('[accelerators]\n"example.com/card" = "1/4"\n')
+    assert simulated("whatif", "--nodes", "other.yaml", "--json").record["total"]["utilisation"]["what_if"] == plain / 2
+
+
 def test_the_log_is_only_read_and_the_answer_is_the_same_again(simulated: Lahar, folder: Path) -> None:
     before = simulated("export").out
     first = simulated("whatif", "--nodes", "more.csv", "--json").out

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from pod_builders import DELETING, condition, owner, pod, running, status, terminated
 
 from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
+from engine.kubernetes.reading.accelerators import Accelerators
 from engine.kubernetes.reading.documents import Document
 
 POD_KEYS = [
@@ -225,3 +227,11 @@ def test_a_pod_whose_resize_is_refused_requests_what_it_has() -> None:
     refused = condition("PodResizePending", reason="Infeasible")
     content = pod("Running", running(resources={"requests": {"cpu": "250m", "memory": "1Gi"}}), conditions=(refused,))
     assert row(content)["requests"] == {"cpu_milli": 250, "memory_bytes": 2**30, "gpu": 0}
+
+
+def test_rows_of_operators_say_which_resources_of_a_job_are_gpus() -> None:
+    asked = {"spec": {"containers": [{"resources": {"limits": {"example.com/card": "2"}}}]}}
+    content = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"completions": 3, "template": asked}}
+    found = inspect_job(Document(1, "", content), Accelerators({"example.com/card": "1/4"}))
+    assert found["tasks"][0]["requests"] == {"cpu_milli": 0, "memory_bytes": 0, "gpu": Decimal("0.5")}
+    assert found["total_requests"]["gpu"] == Decimal("1.5")

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from engine.kubernetes.observation.jobs import read_job_facts
-from engine.kubernetes.observation.kinds.job_facts import TaskFacts
 from engine.kubernetes.observation.table import exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.fields import mapping, mappings, text
-from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.requests import effective_requests, template_requests
 from statemachines.spec import Requests
 
 __all__ = ["inspect_job", "inspect_pod"]
@@ -64,7 +63,7 @@ def inspect_pod(document: Document, accelerators: Accelerators = BUILT_IN) -> di
     }
 
 
-def inspect_job(document: Document) -> dict[str, Any]:
+def inspect_job(document: Document, accelerators: Accelerators = BUILT_IN) -> dict[str, Any]:
     """Return the row of one object: its identity and, for a job of a supported kind, its requests and phase.
 
     `phase` and `reason` are Lahar's; `requests` are of one pod; anything else has `supported: false` and the rest is `None`.
@@ -73,6 +72,7 @@ def inspect_job(document: Document) -> dict[str, Any]:
     facts = read_job_facts(document.content)
     if facts is None:
         return row | dict.fromkeys(_JOB_KEYS) | {"supported": False}
+    asked = [template_requests(task.template, accelerators) for task in facts.tasks]
     return row | {
         "phase": facts.phase,
         "reason": facts.reason,
@@ -83,11 +83,11 @@ def inspect_job(document: Document) -> dict[str, Any]:
                 "name": task.name,
                 "replicas": task.replicas,
                 "min_available": task.min_available,
-                "requests": task.requests.document(),
+                "requests": requests.document(),
             }
-            for task in facts.tasks
+            for task, requests in zip(facts.tasks, asked, strict=True)
         ],
-        "total_requests": _total(facts.tasks).document(),
+        "total_requests": _total(zip((task.replicas for task in facts.tasks), asked, strict=True)).document(),
         "supported": True,
     }
 
@@ -102,11 +102,10 @@ def _who(document: Document) -> dict[str, Any]:
     }
 
 
-def _total(tasks: Iterable[TaskFacts]) -> Requests:
-    """Return the requests of all pods."""
+def _total(pods: Iterable[tuple[int, Requests]]) -> Requests:
+    """Return the requests of all pods, given their number and requests by task."""
     total = Requests(gpu_nano=0)
-    for task in tasks:
-        count, asked = task.replicas, task.requests
+    for count, asked in pods:
         total.cpu_milli += count * asked.cpu_milli
         total.memory_bytes += count * asked.memory_bytes
         total.gpu_nano = total.gpu_billionths + count * asked.gpu_billionths

@@ -68,10 +68,11 @@ def effective_requests(
     return _requests(pod_spec, mapping(annotations), accelerators, _effective(pod_spec, status))
 
 
-def template_requests(template: object) -> Requests:
+def template_requests(template: object, accelerators: Accelerators = BUILT_IN) -> Requests:
     """Return the effective request of the pods of a template."""
     pod = mapping(template)
-    return effective_requests(pod.get("spec"), annotations=mapping(pod.get("metadata")).get("annotations"))
+    annotations = mapping(pod.get("metadata")).get("annotations")
+    return effective_requests(pod.get("spec"), annotations=annotations, accelerators=accelerators)
 
 
 def observed_requests(

@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from engine.events.excerpts import excerpt
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
-from engine.kubernetes.reading.requests import template_requests
-from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
 __all__ = ["MAIN", "JobFacts", "Row", "TaskFacts", "Values", "either", "follow_conditions", "follow_counts", "pods_of", "task_of"]
@@ -37,8 +35,8 @@ class TaskFacts:
     name: str
     replicas: int
     """Pods of the task: its slots."""
-    requests: Requests
-    """Requests of one pod."""
+    template: object
+    """Pod template, as it is in the object."""
     min_available: int | None = None
     priority_class: str | None = None
     """PriorityClass that its pod template names."""
@@ -115,7 +113,7 @@ def follow_counts(facts: JobFacts, status: dict[str, Any], values: Values, *, ru
 def task_of(name: str, replicas: int, template: object, min_available: int | None = None) -> TaskFacts:
     """Return a task by its pod template."""
     spec = mapping(mapping(template).get("spec"))
-    return TaskFacts(name, replicas, template_requests(template), min_available, text(spec.get("priorityClassName")))
+    return TaskFacts(name, replicas, template, min_available, text(spec.get("priorityClassName")))
 
 
 def pods_of(job: dict[str, Any]) -> int:
