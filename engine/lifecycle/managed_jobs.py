@@ -87,6 +87,7 @@ def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
         queues=queues_of(_objects(turn)),
         seed=event.id,
         most_replicas=turn.state.max_replicas,
+        accelerators=turn.state.accelerators,
     )
     if read.faults:
         return (yield from _reject(turn, job, event, read.name, read.faults))
@@ -147,7 +148,7 @@ def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
 
 def updated(turn: Turn, job: Job, update: JobUpdated) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
     """Apply a changed manifest; only fields that Volcano lets change may differ. Returns the outcome."""
-    spec, faults = update_spec(job.spec, update.manifest, turn.state.max_replicas)
+    spec, faults = update_spec(job.spec, update.manifest, turn.state.max_replicas, turn.state.accelerators)
     if faults:
         yield turn.event(job, JobRejected(job.name, faults, update=True))
         return "rejected"

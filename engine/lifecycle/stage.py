@@ -29,6 +29,7 @@ from engine.events.outcomes import (
     RowRejected,
 )
 from engine.events.times import SECOND
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.lifecycle import (
     INPUTS,
     held_inputs,
@@ -92,6 +93,7 @@ class LifecycleStage:
         strangers: int = STRANGERS,
         max_replicas: int = REPLICAS,
         services: Iterable[str] = (),
+        accelerators: Accelerators = BUILT_IN,
     ) -> None:
         """Configure the stage.
 
@@ -102,16 +104,18 @@ class LifecycleStage:
             strangers: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
             max_replicas: most replicas of a job, all tasks together.
             services: further kinds whose pods are services (`SERVICE_KINDS` has the others).
+            accelerators: the table that says which resources of a managed job's pods are GPUs.
         """
         self.strangers = strangers
         self.max_replicas = max_replicas
         self.services = frozenset(services)
+        self.accelerators = accelerators
         self.forget_after = forget_after
         self.orphan_wait = orphan_wait
 
     def initial(self) -> ShardState:
         """Return the state of a shard that has taken nothing."""
-        return ShardState(self.forget_after, self.orphan_wait, self.max_replicas, self.services)
+        return ShardState(self.forget_after, self.orphan_wait, self.max_replicas, self.services, self.accelerators)
 
     # --- the three functions ---------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from engine.events.bounds import REPLICAS
 from engine.events.inputs import OTHER
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.observation.oldest_first import OldestFirst
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.lifecycle.forgotten_ids import Forgotten
 from engine.lifecycle.job import Job, Page
 
@@ -31,6 +32,8 @@ class ShardState:
     """Most replicas of a job, all tasks together."""
     services: frozenset[str] = frozenset()
     """Kinds of owners whose observed pods are services."""
+    accelerators: Accelerators = BUILT_IN
+    """Table by which the pod templates of managed jobs are read."""
     jobs: dict[str, Job] = field(default_factory=dict)
     closed: dict[str, bytes] = field(default_factory=dict)
     """Idle jobs, encoded: id → record (`codec`)."""

@@ -47,6 +47,7 @@ def lifecycle(settings: Settings) -> LifecycleStage:
         orphan_wait=settings.orphan_wait,
         max_replicas=settings.max_replicas,
         services=settings.services,
+        accelerators=settings.accelerators,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,3 +175,23 @@ def test_rows_of_operators_hold_for_nodes_that_are_applied_as_for_those_that_are
         applied.apply(node)
         facts: list[Any] = [event.data for event in cluster_facts(applied.log)]
     assert [fact.gpu for fact in facts] == [4]
+
+
+def test_a_managed_job_keeps_the_gpus_of_the_rows_with_which_it_was_opened(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"example.com/card": "2"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job: dict[str, Any] = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "lab"},
+        "spec": {"tasks": [{"name": "main", "replicas": 1, "template": template}]},
+    }
+    url = f"sqlite:{tmp_path / 'lahar.db'}"
+    with lahar.open(url, accelerators={"example.com/card": "1/4"}) as log:
+        log.submit(job)
+        assert log.job("lab/train").spec.tasks[0].requests.gpus == Decimal("0.5")
+    job["spec"]["tasks"][0]["replicas"] = 2
+    with lahar.open(url) as log:
+        log.apply(job)
+        (task,) = log.job("lab/train").spec.tasks
+        assert (task.replicas, task.requests.gpus) == (2, Decimal("0.5"))

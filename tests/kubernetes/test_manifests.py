@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from manifest_builders import container, paths, task, template, vcjob
 
 from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
+from engine.kubernetes.reading.accelerators import Accelerators
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, Requests
 
 
@@ -302,6 +304,14 @@ class TestUpdate:
         assert paths(update_spec(old, vcjob(task(), plugins={"ssh": ["--no-root"]}))[1]) == ["spec"]
         old.fixed = ""
         assert update_spec(old, vcjob(task(), plugins={"ssh": []}))[1] == [], "an earlier release did not keep its digest"
+
+    def test_a_job_keeps_the_gpus_that_it_was_opened_with(self) -> None:
+        shared = task(template=template(container(resources={"limits": {"nvidia.com/gpu.shared": "2"}})))
+        opened = read_manifest(vcjob(shared), accelerators=Accelerators({"nvidia.com/gpu.shared": "1/4"})).spec
+        assert opened.tasks[0].requests.gpus == Decimal("0.5")
+        spec, faults = update_spec(opened, vcjob({**shared, "replicas": 3}, minAvailable=1))
+        assert faults == []
+        assert (spec.tasks[0].replicas, spec.tasks[0].requests) == (3, opened.tasks[0].requests)
 
     def test_what_is_stated_and_what_is_the_default_are_the_same(self) -> None:
         cpu = template(container(resources={"requests": {"cpu": "1000m"}}))

@@ -17,6 +17,7 @@ from engine.kubernetes.manifests.checks import at_least, one_of
 from engine.kubernetes.manifests.job_shapes import BatchJobSpec
 from engine.kubernetes.manifests.pod_template import template_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE, DEFAULT_SCHEDULER
+from engine.kubernetes.reading.accelerators import Accelerators
 from engine.kubernetes.reading.requests import template_requests
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import JobSpec, Policy, TaskSpec
@@ -50,13 +51,14 @@ def batch_faults(spec: BatchJobSpec) -> Iterator[Fault]:
         yield Fault("spec.template.spec.restartPolicy", "must be OnFailure or Never: a pod of a Job comes to an end")
 
 
-def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str) -> JobSpec:
+def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str, accelerators: Accelerators) -> JobSpec:
     """Turn a Job's shape into a specification.
 
     Args:
         spec: the shape, judged to be in order.
         given: `spec` of the manifest, for the pod template as it was written.
         queue: name of the queue.
+        accelerators: the table that says which resources are GPUs.
     """
     replicas = batch_replicas(spec)
     at_once = 1 if spec.parallelism is None else spec.parallelism
@@ -73,7 +75,7 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str) -> JobSpec
                 replicas=replicas,
                 min_available=least,
                 max_retry=max(limit, 1) if in_place else -1,
-                requests=template_requests(template),
+                requests=template_requests(template, accelerators),
                 template=template,
             )
         ],

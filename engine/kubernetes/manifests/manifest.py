@@ -35,6 +35,7 @@ from engine.kubernetes.manifests.spec_changes import change_faults
 from engine.kubernetes.manifests.update_rules import fixed_digest, update_faults
 from engine.kubernetes.manifests.vcjob_rules import create_faults, queue_faults, schema_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE, fill_defaults, unused_fields, volcano_spec
+from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.fields import mapping
 from engine.kubernetes.reading.identity import job_name, people
 from engine.kubernetes.reading.shapes import Metadata, Shape, read_shape, unknown_fields
@@ -70,6 +71,7 @@ def read_manifest(
     queues: list[dict[str, Any]] | None = None,
     seed: str = "",
     most_replicas: int = REPLICAS,
+    accelerators: Accelerators = BUILT_IN,
 ) -> ReadJob:
     """Read and judge a job that is submitted.
 
@@ -79,8 +81,9 @@ def read_manifest(
         queues: the queues that exist beside Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
         seed: distinguishes two submissions of one `generateName`, such as the command's id.
         most_replicas: how many replicas a job may have, all tasks together.
+        accelerators: the table that says which resources are GPUs.
     """
-    job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas)
+    job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas, accelerators)
     if strict:
         job.faults = first_faults([*job.faults, *(Fault(path, message) for path, message in warnings)])
         job.spec = job.spec if not job.faults else JobSpec()
@@ -89,7 +92,9 @@ def read_manifest(
     return job
 
 
-def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -> tuple[JobSpec, list[Fault]]:
+def update_spec(
+    old: JobSpec, manifest: object, most_replicas: int = REPLICAS, accelerators: Accelerators = BUILT_IN
+) -> tuple[JobSpec, list[Fault]]:
     """Read a manifest that is to replace the one a job was submitted with.
 
     Only `minAvailable`, the tasks' `replicas` and `minAvailable`, and `priorityClassName` may differ (Volcano). What the new
@@ -99,12 +104,17 @@ def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -
         old: the specification as it stands; its templates may have been dropped.
         manifest: the whole new manifest.
         most_replicas: how many replicas a job may have, all tasks together.
+        accelerators: the table that says which resources are GPUs. A job whose templates are as they were keeps the requests that
+            it was opened with, whatever the table says now.
 
     Returns:
         The new specification, without templates where the old one has none, and no faults; or the old one and the faults.
     """
     # A running job stays in its queue, even if the queue was closed or deleted.
-    job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas)
+    job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas, accelerators)
+    if old.fixed and job.spec.fixed == old.fixed:
+        for task, before in zip(job.spec.tasks, old.tasks, strict=False):
+            task.requests = before.requests
     if job.kind == BATCH_JOB and not job.faults:  # no manifest states these rules: a job keeps those that it was opened with
         job.spec.policies = old.policies
         for task, before in zip(job.spec.tasks, old.tasks, strict=False):
@@ -138,16 +148,18 @@ def _filled(manifest: object) -> VolcanoJobSpec | None:
     return spec
 
 
-def _read(manifest: object, queues: list[dict[str, Any]], seed: str, most_replicas: int) -> tuple[ReadJob, list[tuple[str, str]]]:
+def _read(
+    manifest: object, queues: list[dict[str, Any]], seed: str, most_replicas: int, accelerators: Accelerators
+) -> tuple[ReadJob, list[tuple[str, str]]]:
     too_large = list(manifest_faults(manifest))
     if too_large:
         return ReadJob(faults=too_large), []
     head = manifest if isinstance(manifest, dict) else {}
     version, kind = head.get("apiVersion"), head.get("kind")
     if kind == "Job" and isinstance(version, str) and version.startswith(_VOLCANO):
-        return _read_volcano(manifest, queues, seed, most_replicas)
+        return _read_volcano(manifest, queues, seed, most_replicas, accelerators)
     if kind == "Job" and version == "batch/v1":
-        return _read_batch(manifest, queues, seed, most_replicas)
+        return _read_batch(manifest, queues, seed, most_replicas, accelerators)
     if not isinstance(manifest, dict):
         return ReadJob(faults=[Fault("", "a manifest is a mapping with apiVersion, kind, metadata and spec")]), []
     return ReadJob(faults=[Fault("kind", f"{_shown(version)} {_shown(kind)} is no job that can be submitted: {_ACCEPTED}")]), []
@@ -158,6 +170,7 @@ def _read_volcano(
     queues: list[dict[str, Any]],
     seed: str,
     most_replicas: int,
+    accelerators: Accelerators,
 ) -> tuple[ReadJob, list[tuple[str, str]]]:
     shape, faults = read_shape(VolcanoJob, manifest)
     if shape is None:
@@ -183,7 +196,7 @@ def _read_volcano(
     )
     warnings += _first_warnings(chain(_unknown(shape, own, path), unused_fields(spec)))
     if not job.faults:
-        job.spec = volcano_spec(spec, manifest.get("spec") or {})
+        job.spec = volcano_spec(spec, manifest.get("spec") or {}, accelerators)
         job.spec.fixed = fixed_digest(spec.written())
         apply_lahar_spec(own, job.spec)
     return job, warnings
@@ -194,6 +207,7 @@ def _read_batch(
     queues: list[dict[str, Any]],
     seed: str,
     most_replicas: int,
+    accelerators: Accelerators,
 ) -> tuple[ReadJob, list[tuple[str, str]]]:
     shape, faults = read_shape(BatchJob, manifest)
     if shape is None:
@@ -218,7 +232,7 @@ def _read_batch(
     )
     warnings += _first_warnings(chain(_unknown(shape, own, path), batch_unused_fields(spec)))
     if not job.faults:
-        job.spec = batch_spec(spec, manifest.get("spec") or {}, queue)
+        job.spec = batch_spec(spec, manifest.get("spec") or {}, queue, accelerators)
         job.spec.fixed = fixed_digest({name: value for name, value in spec.written().items() if name not in COMPARED})
         apply_lahar_spec(own, job.spec)
     return job, warnings

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any, Final, cast
 
 from engine.kubernetes.manifests.job_shapes import LifecyclePolicy, Task, VolcanoJobSpec
+from engine.kubernetes.reading.accelerators import Accelerators
 from engine.kubernetes.reading.durations import parse_duration
 from engine.kubernetes.reading.requests import template_requests
 from engine.kubernetes.reading.shapes import child
@@ -38,16 +39,17 @@ def fill_defaults(spec: VolcanoJobSpec) -> None:
         spec.plugins = {**spec.plugins, **{name: [] for name in implied if name not in spec.plugins}}
 
 
-def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any]) -> JobSpec:
+def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any], accelerators: Accelerators) -> JobSpec:
     """Turn a vcjob's shape into a specification.
 
     Args:
         spec: the shape, with defaults, judged to be in order.
         given: `spec` of the manifest, for the pod templates as they were written.
+        accelerators: the table that says which resources are GPUs.
     """
     templates = [_template(task) for task in given.get("tasks") or []]
     return JobSpec(
-        tasks=[_task(task, template) for task, template in zip(spec.tasks or [], templates, strict=True)],
+        tasks=[_task(task, template, accelerators) for task, template in zip(spec.tasks or [], templates, strict=True)],
         min_available=spec.min_available or 0,
         min_success=spec.min_success,
         max_retry=spec.max_retry or _MAX_RETRY,
@@ -72,7 +74,7 @@ def _least_of_partitions(task: Task) -> int:
     return (partition.min_partitions or 0) * (partition.partition_size or 0) if partition is not None else 0
 
 
-def _task(task: Task, template: dict[str, Any]) -> TaskSpec:
+def _task(task: Task, template: dict[str, Any], accelerators: Accelerators) -> TaskSpec:
     depends_on, partition = task.depends_on, task.partition_policy
     return TaskSpec(
         name=task.name or "",
@@ -88,7 +90,7 @@ def _task(task: Task, template: dict[str, Any]) -> TaskSpec:
         )
         if partition is not None
         else None,
-        requests=template_requests(template),
+        requests=template_requests(template, accelerators),
         template=template,
     )
 
