@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -17,8 +18,9 @@ from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
-from engine.events import Message, Topic
+from engine.events import EventError, Message, Topic, decode, encode
 from engine.events.bounds import MOMENT_BYTES, OBJECT_BYTES
+from engine.events.inputs import Input
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
@@ -104,7 +106,7 @@ class _Stream:
         self._arrived = 0
         """When the last input of a recorded file was there to be read; 0: none was."""
         self._last = 0
-        """Its recorded time."""
+        """Recorded time of the last input appended."""
         self._topic: Topic = "cluster"
         """Topic of that input."""
         self.tally = Tally()
@@ -155,7 +157,7 @@ class _Stream:
             else:
                 for warning in outcome.warnings:
                     self._output.warn(warning)
-                inputs += [(outcome.topic, self._stamped(outcome.topic, message, arrived)) for message in outcome.messages]
+                inputs += [(outcome.topic, self._stamped(message, arrived)) for message in outcome.messages]
             self._append(*self._moments.take(item.of_list, inputs))
         return bounded
 
@@ -166,21 +168,28 @@ class _Stream:
             return None
         return max(shown or 0, self._arrived)
 
-    def _stamped(self, topic: Topic, message: Message, arrived: int | None) -> Message:
-        """Return an input as recorded; a pod's containers may have later times than `shown_time` reads.
-
-        Inputs of one time on two topics are a microsecond apart: a shard takes those of one time topic by topic.
-        """
+    def _stamped(self, message: Message, arrived: int | None) -> Message:
+        """Return an input as it arrived; a pod's containers may have later times than `shown_time` reads."""
         if arrived is None:
             return message
         self._arrived = max(arrived, message.time)
-        raised = max(self._arrived, self._last)
-        self._last, self._topic = raised + (raised == self._last and topic != self._topic), topic
-        return message._replace(recordedtime=self._last)
+        return message._replace(recordedtime=self._arrived)
 
     def _append(self, *inputs: tuple[Topic, Message]) -> None:
-        self._pending += inputs
+        self._pending += [(topic, self._in_order(topic, message)) for topic, message in inputs] if self._recorded else inputs
         self._pending_bytes += sum(len(message.data) for _, message in inputs)
+
+    def _in_order(self, topic: Topic, message: Message) -> Message:
+        """Return an input of a recorded file as recorded after those above it.
+
+        Inputs of one time on two topics are a microsecond apart: a shard takes those of one time topic by topic. Such an input
+        states when it arrived, so that no other time comes from those microseconds.
+        """
+        if message.recordedtime > self._arrived:
+            return message  # it came before any time was shown
+        raised = max(message.recordedtime, self._last)
+        self._last, self._topic = raised + (raised == self._last and topic != self._topic), topic
+        return message if self._last == message.recordedtime else _raised(message, self._last)
 
     def _pause(self) -> None:
         """Append all inputs read so far."""
@@ -215,6 +224,18 @@ class _Stream:
                 self._output.console.print(f"ignored: {kinds}", soft_wrap=True)
         if tally.unreadable:
             self._output.fail(tally.shortfall())
+
+
+def _raised(message: Message, recorded: int) -> Message:
+    """Return an input with a later recorded time; it states when it arrived."""
+    try:
+        event = decode(message)
+    except EventError:
+        return message._replace(recordedtime=recorded)  # it becomes a dead letter
+    data = event.data
+    if isinstance(data, Input):
+        data = replace(data, arrived=message.recordedtime)
+    return encode(replace(event, recordedtime=recorded, data=data), message.key)
 
 
 @app.command(

@@ -51,8 +51,16 @@ ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
 """32 bits with a sign, as Windows uses them."""
 
 
+@part
+class Input(Data):
+    """Fields of every input."""
+
+    arrived: StatedMicros | None = field(default=None, kw_only=True)
+    """When its line of a recorded file arrived, if that is before `recordedtime`, which is raised to keep the order of lines."""
+
+
 @event("lahar.pod.observed.v1", topic="pods")
-class PodObserved(Data):
+class PodObserved(Input):
     """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table."""
 
     uid: Name
@@ -137,7 +145,7 @@ class PodObserved(Data):
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
-class PodDeleted(Data):
+class PodDeleted(Input):
     """The pod object is gone; `last` is its last known state, with the end derived from it.
 
     A full state without a known pod gives it too (`inferred`).
@@ -149,7 +157,7 @@ class PodDeleted(Data):
 
 
 @event("lahar.job.submitted.v1", topic="jobs", largest=INPUT_BYTES)
-class JobSubmitted(Data):
+class JobSubmitted(Input):
     """A user submits a job for Lahar to manage, as a manifest. Answered by `lahar.job.opened` or `lahar.job.rejected`."""
 
     manifest: JsonObject
@@ -160,7 +168,7 @@ class JobSubmitted(Data):
 
 
 @event("lahar.job.updated.v1", topic="jobs", largest=INPUT_BYTES)
-class JobUpdated(Data):
+class JobUpdated(Input):
     """A user changes a managed job with a whole new manifest, which may differ only in fields that Volcano lets change."""
 
     manifest: JsonObject
@@ -169,7 +177,7 @@ class JobUpdated(Data):
 
 
 @event("lahar.job.deleted.v1", topic="jobs")
-class JobDeleted(Data):
+class JobDeleted(Input):
     """The job object was deleted; its pods are to be stopped."""
 
     version: Name | None = None
@@ -184,7 +192,7 @@ class JobDeleted(Data):
 
 
 @event("lahar.job.observed.v1", topic="jobs")
-class JobObserved(Data):
+class JobObserved(Input):
     """A job object of another controller, from a watch or a trace; or the status of a managed job."""
 
     name: Name
@@ -227,7 +235,7 @@ class JobObserved(Data):
 
 
 @event("lahar.command.issued.v2", topic="jobs")
-class CommandIssued(Data):
+class CommandIssued(Input):
     """A user or an operator requests an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`.
 
     `Discard` is about a dead letter, whose id is the subject. Answered by `lahar.dead_letter.discarded`. `AcknowledgeNotice` (to a
@@ -263,7 +271,7 @@ def _command_v1(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @event("lahar.custom.raised.v1", topic="jobs")
-class CustomEventRaised(Data):
+class CustomEventRaised(Input):
     """A declared custom event is raised from outside."""
 
     event: Name
@@ -275,7 +283,7 @@ class CustomEventRaised(Data):
 
 
 @event("lahar.effect.reported.v1", topic="jobs")
-class EffectReported(Data):
+class EffectReported(Input):
     """Outcome of a requested effect or of a callback."""
 
     effect: Name
@@ -291,7 +299,7 @@ class EffectReported(Data):
 
 
 @event("lahar.import.row_unreadable.v1", topic="jobs")
-class RowUnreadable(Data):
+class RowUnreadable(Input):
     """An invalid row of a trace. Becomes `lahar.import.row_rejected`."""
 
     format: Name
@@ -311,7 +319,7 @@ class Taint:
 
 
 @event("lahar.node.observed.v1", topic="cluster")
-class NodeObserved(Data):
+class NodeObserved(Input):
     """A node as a watch, a list or a file showed it."""
 
     name: Name
@@ -337,7 +345,7 @@ class NodeObserved(Data):
 
 
 @event("lahar.node.deleted.v1", topic="cluster")
-class NodeDeleted(Data):
+class NodeDeleted(Input):
     """The node object is gone."""
 
     name: Name
@@ -346,7 +354,7 @@ class NodeDeleted(Data):
 
 
 @event("lahar.object.applied.v1", topic="cluster", largest=INPUT_BYTES)
-class ObjectApplied(Data):
+class ObjectApplied(Input):
     """An object of the cluster was given with `lahar apply` or observed."""
 
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
@@ -360,7 +368,7 @@ class ObjectApplied(Data):
 
 
 @event("lahar.object.deleted.v1", topic="cluster")
-class ObjectDeleted(Data):
+class ObjectDeleted(Input):
     """An object of the cluster is gone."""
 
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]

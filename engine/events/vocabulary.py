@@ -107,7 +107,7 @@ _ADAPTERS: Final[dict[type[Any], TypeAdapter[Any]]] = {}
 _DATACLASSES: Final[dict[type[Any], type[Any]]] = {}
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def event(name: str, *, topic: Topic, stability: Stability = "stable", largest: int = FACT_BYTES) -> Callable[[D], D]:
     """Register a class as the data of the event type `name`; an input of the type has at most `largest` bytes.
 
@@ -124,7 +124,7 @@ def event(name: str, *, topic: Topic, stability: Stability = "stable", largest: 
     return register
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def part(cls: C) -> C:
     """Make a class a part of events' data: a slotted dataclass, immutable by type like events."""
     return cast("C", dataclass(slots=True)(cls))

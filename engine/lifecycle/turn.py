@@ -12,9 +12,8 @@ from typing import Any, Final, Literal
 from engine.events import Data, Event
 from engine.events.attempts import AttemptEvent
 from engine.events.ids import output_id
-from engine.events.inputs import PodDeleted, PodObserved
+from engine.events.inputs import Input
 from engine.events.jobs import JobOpened
-from engine.events.times import SECOND
 from engine.events.transitions import transition_of
 from engine.lifecycle.job import Job
 from engine.lifecycle.state import ShardState
@@ -33,14 +32,9 @@ Decision = Generator[Event[Data], None, Outcome]
 
 
 def arrival(event: Event[Data], now: int) -> int:
-    """Return when an input arrived (microseconds): its own time, or when it was recorded if that is a millisecond later or more.
-
-    A reader of a file raises the recorded times of lines of one moment by microseconds, which keeps their order. Of an observed pod
-    its own time is that of its evidence, which tells of no arrival.
-    """
-    if 0 < event.recordedtime - event.time < SECOND // 1000 and not isinstance(event.data, PodObserved | PodDeleted):
-        return min(event.time, now)
-    return min(event.recordedtime, now)
+    """Return when an input arrived (microseconds): when it was recorded, unless that was raised to keep the order of lines."""
+    arrived = event.data.arrived if isinstance(event.data, Input) else None
+    return min(event.recordedtime if arrived is None else arrived, now)
 
 
 class Turn:

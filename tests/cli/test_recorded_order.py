@@ -131,3 +131,26 @@ def test_what_keeps_the_order_of_lines_is_in_no_time_of_a_job(lahar, folder):
     found = lahar("events", "--job", "lab/train", "--level", "job", "--json").records
     times = {event["time"] for event in found if "data" in event}
     assert times == {"2026-04-01T08:00:00.000000Z", "2026-04-01T08:00:05.000000Z"}
+
+
+def test_what_keeps_the_order_of_lines_is_in_no_time_of_an_attempt(lahar, folder):
+    """The pod states no end: it ends with the last line that showed it live."""
+    lines = [job("ADDED", 1), node(40), pod("ADDED", 2, "Running", 5), node(42), pod("DELETED", 5, "Running", 5)]
+    (folder / "watch.jsonl").write_text("\n".join(lines) + "\n")
+    lahar("ingest", "--recorded", "watch.jsonl")
+    found = lahar("events", "--job", "lab/train", "--json").records
+    ended = [event["time"] for event in found if event.get("type") == "lahar.attempt.ended.v1"]
+    assert ended == ["2026-04-01T08:00:40.000000Z"]
+    assert all(event["time"].endswith(".000000Z") for event in found if "data" in event)
+
+
+def test_lines_of_one_moment_may_be_many(lahar, folder):
+    """Thousands of lines of one time raise recorded times by more than a millisecond."""
+    lines = [
+        line for number in range(600) for line in (job("MODIFIED", 2 * number + 1), pod("MODIFIED", 2 * number + 2, "Running", 5))
+    ]
+    (folder / "watch.jsonl").write_text("\n".join([*lines, pod("DELETED", 2000, "Running", 5), job("DELETED", 2001)]) + "\n")
+    lahar("ingest", "--recorded", "watch.jsonl")
+    found = [event for event in lahar("events", "--job", "lab/train", "--json").records if "data" in event]
+    assert found[-1]["recordedtime"] > "2026-04-01T08:00:05.001"
+    assert {event["time"][19:] for event in found} == {".000000Z"}
