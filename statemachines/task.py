@@ -30,6 +30,8 @@ class TaskFacts:
     """An attempt killed to be replaced has not ended yet."""
     owner_completed: bool = False
     """The status of an observed job is Completed; not all of its pods may have been seen."""
+    stopped: bool = False
+    """Its job is aborted or suspended, and none of its attempts lives."""
 
 
 def _dependencies_met(facts: TaskFacts) -> bool:
@@ -54,10 +56,10 @@ def _failed(facts: TaskFacts) -> bool:
 
 
 def _started(facts: TaskFacts) -> bool:
-    """At least its minimum of attempts, and at least one, run or have ended."""
+    """At least its minimum of attempts, and at least one, run or have ended, in a job that goes on."""
     spec, counters = facts.spec, facts.counters
     started = counters.running + counters.succeeded + counters.failed
-    return started > 0 and started >= (spec.replicas if spec.min_available is None else spec.min_available)
+    return not facts.stopped and started > 0 and started >= (spec.replicas if spec.min_available is None else spec.min_available)
 
 
 def _unfinished(facts: TaskFacts) -> bool:
@@ -72,6 +74,11 @@ def _too_many_pending(facts: TaskFacts) -> bool:
     return facts.counters.pending > spec.replicas - minimum and not _started(facts)
 
 
+def _stopped(facts: TaskFacts) -> bool:
+    """Its job is aborted or suspended, and none of its attempts lives."""
+    return facts.stopped
+
+
 def _replaced(facts: TaskFacts) -> bool:
     """All attempts killed to be replaced have ended."""
     return not facts.replacing
@@ -79,7 +86,8 @@ def _replaced(facts: TaskFacts) -> bool:
 
 TASK_STATES: Final[Mapping[str, str]] = {
     "Waiting": "A dependsOn is not satisfied, no pod is made. Pending or Restarting follow, Completed or Failed when the job ends.",
-    "Pending": "Fewer attempts than its minimum have started. Running, Completed, Failed or Restarting follow.",
+    "Pending": "Fewer attempts than its minimum have started, or its job is aborted or suspended and no attempt is left. "
+    "Running, Completed, Failed or Restarting follow.",
     "Running": "At least its minimum of attempts run or have ended. Pending, Completed, Failed or Restarting follow.",
     "Restarting": "Its attempts are being replaced. Pending follows; Completed or Failed when the job finishes.",
     "Completed": "Enough replicas succeeded, or an observed job completed and none is known to have failed. "
@@ -101,6 +109,7 @@ _COUNTED: Final[list[tuple[str, str, list[str]]]] = [
     ("Pending", "Running", ["started"]),
     ("Running", "Completed", ["completed"]),
     ("Running", "Failed", ["failed"]),
+    ("Running", "Pending", ["stopped"]),
     ("Running", "Pending", ["too_many_pending"]),
     ("Restarting", "Pending", ["replaced"]),
     ("Completed", "Pending", ["unfinished"]),
@@ -137,6 +146,7 @@ TASK: Final[MachineTable[TaskFacts]] = MachineTable(
         "completed_with_job": _completed_with_job,
         "failed": _failed,
         "started": _started,
+        "stopped": _stopped,
         "too_many_pending": _too_many_pending,
         "replaced": _replaced,
         "unfinished": _unfinished,

@@ -56,7 +56,15 @@ def _facts(job: Job, task: Task) -> TaskFacts:
         dependencies_met=not waits or may_start(job.tasks, task.spec),
         replacing=_restarts(job, task) and bool(task.counts.terminating or task.open or job.kills),
         owner_completed=not job.managed and job.phase == "Completed",
+        stopped=_is_stopped(job, task),
     )
+
+
+def _is_stopped(job: Job, task: Task) -> bool:
+    """Return whether a job is aborted, or observed to be suspended, and no attempt of a task lives."""
+    counts = task.counts
+    waits = job.phase == "Aborted" or (job.phase == "Pending" and not job.managed)
+    return waits and not counts.pending + counts.running + counts.terminating + counts.unknown
 
 
 def _restarts(job: Job, task: Task) -> bool:

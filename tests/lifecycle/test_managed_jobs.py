@@ -667,3 +667,18 @@ def test_job_phases_carry_the_counts_after_the_change(driver):
         1,
         1,
     )
+
+
+def test_a_task_of_an_aborted_job_does_not_run_once_its_pods_have_ended(driver):
+    """One pod failed by itself and keeps its object; the other one is stopped by the abort."""
+    driver.submit(vcjob({"name": "w", "replicas": 2}))
+    driver.run("w", 0, 1)
+    driver.end("w", 0, code=1)
+    driver.command("AbortJob")
+    assert (driver.phase(), driver.task("w")) == ("Aborting", "Running")
+    driver.reap()
+    assert (driver.phase(), driver.task("w")) == ("Aborted", "Pending")
+    driver.command("ResumeJob")
+    driver.reap()
+    driver.run("w", 0, 1)
+    assert (driver.phase(), driver.task("w")) == ("Running", "Running")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod
@@ -340,3 +341,30 @@ def test_the_minimum_that_the_job_object_states_is_taken_over(driver):
     assert driver.job().spec.min_available == 3
     driver.owner(job(3, "Running", min_available=3))
     assert driver.outcome == "unchanged"
+
+
+@pytest.mark.parametrize(("kind", "phase"), [("VCJob", "Aborted"), ("Job", "Pending")])
+@pytest.mark.parametrize("pods_first", [True, False])
+def test_a_task_of_a_stopped_job_does_not_run_once_its_pods_have_ended(driver, kind, phase, pods_first):
+    """A batch Job that is suspended is Pending."""
+
+    def owner(shown: str, version: int) -> None:
+        driver.owner(JobObserved("train", kind, version=str(version), phase=shown, tasks={"w": 1}, owner_decides=True))
+
+    def see(version: int, shown: str, **fields: Any) -> None:
+        driver.see(pod("p", "j1", version, shown, kind=kind, owner="train", task="w", index=0, node="n", running=2, **fields))
+
+    owner("Running", 1)
+    see(2, "Running")
+    assert driver.task("w") == "Running"
+    if pods_first:
+        see(3, "Failed", ended=5, reason="DeletedByApi")
+        owner(phase, 4)
+    else:
+        owner(phase, 4)
+        assert driver.task("w") == "Running"
+        see(5, "Failed", ended=5, reason="DeletedByApi")
+    assert (driver.phase(), driver.task("w")) == (phase, "Pending")
+    owner("Running", 6)
+    driver.see(pod("q", "j1", 7, "Running", kind=kind, owner="train", task="w", index=0, node="n", running=8))
+    assert driver.task("w") == "Running"

@@ -71,8 +71,8 @@ def settle(phase, facts):
     raise AssertionError("does not settle")
 
 
-def facts(replicas=2, *, minimum=None, retrying=False, met=True, replacing=False, spec=None, **counters):
-    return TaskFacts(spec or TaskSpec("t", replicas, minimum), Counters(**counters), retrying, met, replacing)
+def facts(replicas=2, *, minimum=None, retrying=False, met=True, replacing=False, stopped=False, spec=None, **counters):
+    return TaskFacts(spec or TaskSpec("t", replicas, minimum), Counters(**counters), retrying, met, replacing, stopped=stopped)
 
 
 def test_a_failure_stands_unless_a_retry_is_known_to_follow():
@@ -111,6 +111,11 @@ def test_a_task_begins_waiting_if_it_depends_on_others():
         ("Running", facts(spec=TaskSpec("t", 3, max_failed=0), running=2, failed=1), "Failed"),
         ("Pending", facts(spec=TaskSpec("t", 3, max_failed=0), pending=2, failed=1), "Failed"),
         ("Running", facts(spec=TaskSpec("t", 3, min_succeeded=1), running=2, succeeded=1), "Completed"),
+        ("Running", facts(succeeded=1, failed=1, stopped=True), "Pending"),
+        ("Running", facts(stopped=True), "Pending"),
+        ("Running", facts(succeeded=2, stopped=True), "Completed"),
+        ("Completed", facts(succeeded=2, stopped=True), "Completed"),
+        ("Restarting", facts(failed=2, stopped=True), "Pending"),
         ("Restarting", facts(terminating=1, replacing=True), "Restarting"),
         ("Restarting", facts(pending=2), "Pending"),
         ("Restarting", facts(running=2), "Running"),
