@@ -61,6 +61,8 @@ def finish(feed: Feed, output: Output) -> None:
 
 
 def _show(taken: Taken, output: Output) -> None:
+    for warning in taken.warnings:  # before the faults, whose cause one may be
+        output.warn(taken.place.of_warning(warning))
     if output.as_json:
         faults = [{"path": fault.path, "message": fault.message} for fault in taken.faults]
         record = {"job": taken.job, "name": taken.name, "input": taken.input, "outcome": taken.outcome}
@@ -75,5 +77,3 @@ def _show(taken: Taken, output: Output) -> None:
         ident = f"{taken.job}  " if taken.repeated else ""
         meaning = "unchanged, it was applied before" if taken.outcome == "duplicate" else taken.outcome
         output.console.print(Text.assemble((ident, "dim"), f"{taken.name}: {meaning}"), soft_wrap=True)
-    for warning in taken.warnings:
-        output.warn(taken.place.of_warning(warning))

@@ -94,3 +94,34 @@ def test_every_object_with_a_fault_is_named(lahar, folder):
     assert "; q.yaml: line 14, column 3: Queue: spec.weight: should be a valid integer" in told
     (folder / "q.yaml").write_text("---\n".join([QUEUE] * 12))
     assert "; and 2 more" in lahar("apply", "q.yaml", code=2).err
+
+
+MISSPELT = """\
+kind: Job
+apiVersion: batch.volcano.sh/v1alpha1
+metadata: {name: train, namespace: lab}
+spec:
+  minAvailble: 1
+  polices: [{event: PodFailed, action: RestartJob}]
+  task: [{name: w, replicas: 1}]
+lahar: {minRunSecond: 5}
+"""
+
+
+@pytest.mark.parametrize(("options", "mark"), [((), "warning: "), (("--strict",), "lahar: ")])
+@pytest.mark.parametrize("command", [("apply",), ("job", "submit")])
+def test_a_misspelt_field_is_named_before_what_follows_from_it(lahar, folder, command, options, mark):
+    (folder / "job.yaml").write_text(MISSPELT)
+    *named, last = lahar(*command, "job.yaml", *options, code=2).err.splitlines()
+    assert named == [
+        f"{mark}job.yaml: line 5, column 3: spec.minAvailble: unknown field; did you mean minAvailable?",
+        f"{mark}job.yaml: line 6, column 3: spec.polices: unknown field; did you mean policies?",
+        f"{mark}job.yaml: line 7, column 3: spec.task: unknown field; did you mean tasks?",
+        f"{mark}job.yaml: line 8, column 9: lahar.minRunSecond: unknown field; did you mean minRunSeconds?",
+    ]
+    assert last == "lahar: job.yaml: line 4, column 1: spec.tasks: No task specified in job spec"
+
+
+def test_a_misspelt_field_of_an_object_of_the_cluster(lahar, folder):
+    (folder / "queue.yaml").write_text("kind: Queue\nmetadata: {name: q}\nspec: {wieght: 3}\n")
+    assert "line 3, column 8: spec.wieght: unknown field, left out; did you mean weight?" in lahar("apply", "queue.yaml").err

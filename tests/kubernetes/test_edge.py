@@ -364,7 +364,7 @@ def test_objects_of_other_kinds_are_errors_where_a_kind_is_asked_for() -> None:
 
 def test_an_unknown_field_of_a_queue_is_a_warning() -> None:
     found = outcome({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"wieght": 3}, "status": {}})
-    assert found.warnings == ("spec.wieght: unknown field, left out",)
+    assert found.warnings == ("spec.wieght: unknown field, left out; did you mean weight?",)
     data = decode(found.messages[0]).data
     assert isinstance(data, ObjectApplied)
     assert "wieght" not in data.spec

@@ -169,12 +169,12 @@ class TestWarnings:
         assert read.faults == []
         assert sorted(read.warnings) == [
             "extra: unknown field",
-            "metadata.nam: unknown field",
+            "metadata.nam: unknown field; did you mean name?",
             "spec.policies[0].delay: unknown field",
-            "spec.prioritty: unknown field",
-            "spec.tasks[0].replicass: unknown field",
+            "spec.prioritty: unknown field; did you mean priorityClassName?",
+            "spec.tasks[0].replicass: unknown field; did you mean replicas?",
             "spec.tasks[0].template.kind: unknown field",
-            "spec.tasks[0].template.spec.containers[0].imge: unknown field",
+            "spec.tasks[0].template.spec.containers[0].imge: unknown field; did you mean image?",
         ]
 
     def test_arguments_of_plugins_are_ignored_and_said_to_be(self) -> None:
@@ -187,7 +187,8 @@ class TestWarnings:
 
     def test_strict_makes_them_faults(self) -> None:
         read = read_manifest(vcjob(task(replicass=3)), strict=True)
-        assert [(fault.path, fault.message) for fault in read.faults] == [("spec.tasks[0].replicass", "unknown field")]
+        (fault,) = read.faults
+        assert (fault.path, fault.message) == ("spec.tasks[0].replicass", "unknown field; did you mean replicas?")
         assert read.spec == JobSpec()
 
 

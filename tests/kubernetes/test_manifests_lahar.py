@@ -103,9 +103,9 @@ def test_unknown_fields_are_warnings() -> None:
         {"preemt": True, "tasks": {"learner": {"mian": True}}, "raise": [{"raise": "E", "when": {"phase": "Running", "x": 1}}]}
     )
     assert found.warnings == [
-        "lahar.preemt: unknown field",
+        "lahar.preemt: unknown field; did you mean preempt?",
         "lahar.raise[0].when.x: unknown field",
-        "lahar.tasks.learner.mian: unknown field",
+        "lahar.tasks.learner.mian: unknown field; did you mean main?",
     ]
 
 

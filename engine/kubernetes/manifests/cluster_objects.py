@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, model_validator
 
+from engine.events.bounds import FAULTS
 from engine.events.budgets import read_budget
 from engine.events.inputs import DEFAULT_NAMESPACE, ObjectApplied, ObjectDeleted
 from engine.events.prices import read_book
@@ -229,7 +231,7 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
     if isinstance(found, Tenant) and found.spec.budget is not None and (wrong := read_budget(found.spec.budget, given=True)[1]):
         raise ObjectError(kind, wrong)
     spec = _spec(found)
-    warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
+    warnings = [f"{path}: unknown field, left out{near}" for path, near in islice(unknown_fields(found), FAULTS)]
     version, uid = found.metadata.resource_version, text(mapping(content.get("metadata")).get("uid"))
     return ObjectApplied(kind, _name(kind, found.metadata.name, found.metadata.namespace), spec, version, uid), warnings
 

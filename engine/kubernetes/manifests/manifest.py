@@ -85,7 +85,8 @@ def read_manifest(
     """
     job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas, accelerators)
     if strict:
-        job.faults = first_faults([*job.faults, *(Fault(path, message) for path, message in warnings)])
+        # A warning comes first: a field that is not known may be the cause of another fault.
+        job.faults = first_faults([*(Fault(path, message) for path, message in warnings), *job.faults])
         job.spec = job.spec if not job.faults else JobSpec()
     else:
         job.warnings = [f"{path}: {message}" for path, message in warnings]
@@ -275,7 +276,7 @@ def _metadata_faults(metadata: Metadata) -> Iterator[Fault]:
 
 
 def _unknown(shape: Shape, own: LaharSpec, path: str) -> Iterator[tuple[str, str]]:
-    return ((where, "unknown field") for where in chain(unknown_fields(shape), unknown_fields(own, path)))
+    return ((where, f"unknown field{near}") for where, near in chain(unknown_fields(shape), unknown_fields(own, path)))
 
 
 def _first_warnings(warnings: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from engine.events.bounds import NESTING
 from engine.events.fault_messages import message_of
 from engine.events.outcomes import Fault
 from engine.kubernetes.reading.bounded_values import deeper_than
+from statemachines.names import hint
 
 __all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "fields", "read_shape", "unknown_fields"]
 
@@ -82,18 +83,20 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
         return None, [Fault(child(path, *one["loc"]), message_of(one)) for one in error.errors(include_url=False)]
 
 
-def unknown_fields(shape: Shape, path: str = "") -> Iterator[str]:
-    """Yield the path of each field that the shape, or a shape within it, does not know."""
+def unknown_fields(shape: Shape, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each field that the shape, or a shape within it, does not know: its path, and `hint` for a message."""
+    fields = type(shape).model_fields
     for name in shape.model_extra or ():
         if name not in shape.PASSED:
-            yield child(path, name)
-    for name, field in type(shape).model_fields.items():
+            known = [field.alias or name for name, field in fields.items()]
+            yield child(path, name), hint(name, [*known, *shape.PASSED])
+    for name, field in fields.items():
         value = getattr(shape, name)
         if isinstance(value, _DEEP):  # most fields are absent or have nothing below
             yield from _unknown_within(value, child(path, field.alias or name))
 
 
-def _unknown_within(value: object, path: str) -> Iterator[str]:
+def _unknown_within(value: object, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Shape):
         yield from unknown_fields(value, path)
     elif isinstance(value, list):
