@@ -24,6 +24,7 @@ from engine.events.attempts import (
     AttemptEnded,
     AttemptEvent,
     AttemptLateFact,
+    AttemptMoved,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -99,13 +100,21 @@ def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) 
         ordinal=job.count,
         uid=data.uid,
         created=Point(event.time, event.id),
-        sizes=[(EARLIEST, "", _size(data.requests))],
+        sizes=_earlier_sizes(state, event) or [(EARLIEST, "", _size(data.requests))],
     )
     job.count += 1
     job.open += 1
     known.add(attempt)
     schedule_waiting(state, job, attempt, event)
     touch(state, job.id, attempt)
+
+
+def _earlier_sizes(state: State, event: Event[AttemptStarted]) -> list[tuple[Micros, str, Size]]:
+    """Return the sizes that a pod had in the job from which it moves, as reported by this event; empty: it comes from none."""
+    source = event.data.moved_from
+    left = None if source is None else known_of(state, source.job)
+    moved = None if source is None or left is None else left.find(source.task, source.index, source.attempt)
+    return [] if moved is None else [(since, told and event.id, size) for since, told, size in moved.sizes]
 
 
 def _size(requests: Requests) -> Size:
@@ -171,6 +180,14 @@ def _ended(state: State, job: Job, attempt: Attempt, event: Event[AttemptEnded])
     state.changed.append((job.id, attempt.ordinal))
 
 
+def _moved(state: State, job: Job, attempt: Attempt, event: Event[AttemptMoved]) -> None:
+    """Take back all that is recorded: an attempt that ends as it begins uses nothing, and the other job's is billed as a whole."""
+    attempt.end = End(attempt.created.time, event.id, RANKS["node"], "Lost", None, inferred=False, replaceable=False)
+    state.set_due(job.id, attempt, None)
+    job.open -= 1
+    state.changed.append((job.id, attempt.ordinal))
+
+
 def _late(state: State, job: Job, attempt: Attempt, event: Event[AttemptLateFact]) -> None:
     data, end = event.data, attempt.end
     attempt.uid = attempt.uid or data.uid
@@ -194,6 +211,7 @@ _ATTEMPT: Final[dict[type[Data], Callable[[State, Job, Attempt, Event[Any]], Non
     AttemptChanged: _changed,
     AttemptEnded: _ended,
     AttemptLateFact: _late,
+    AttemptMoved: _moved,
 }
 
 

@@ -16,10 +16,12 @@ __all__ = [
     "AttemptEnded",
     "AttemptEvent",
     "AttemptLateFact",
+    "AttemptMoved",
     "AttemptObjectChanged",
     "AttemptRunning",
     "AttemptStarted",
     "AttemptTerminating",
+    "EarlierAttempt",
 ]
 
 
@@ -37,6 +39,20 @@ class AttemptEvent(Data):
     """An excerpt of the messages of scheduler, kubelet and containers about its state."""
     arrived: Micros | None = field(default=None, kw_only=True)
     """When its cause was recorded, if that is before `recordedtime`: the shard had taken later inputs."""
+
+
+@part
+class EarlierAttempt:
+    """The attempt that a pod was in the job from which it moved."""
+
+    job: str
+    """Id of that job."""
+    task: str
+    """Its task there."""
+    index: int
+    """Its replica there."""
+    attempt: int
+    """Its number there."""
 
 
 @event("lahar.attempt.started.v1", topic="job-events")
@@ -62,6 +78,8 @@ class AttemptStarted(AttemptEvent):
     """Host ports of the observed pod: `53/UDP`, `53/UDP/10.0.0.1`."""
     controller: str | None = None
     """uid of the observed pod's controller, where the job is an owner above it."""
+    moved_from: EarlierAttempt | None = None
+    """What its pod was in the job that had it before (`lahar.attempt.moved`); `None`: no job had it."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")
@@ -152,6 +170,25 @@ class AttemptChanged(AttemptEvent):
     """Owner of the pod since its controller changed, `KIND/NAME`; empty: it has none any more. The attempt stays with its job."""
     controller: str | None = None
     """uid of the controller since it changed; that of the pod, if it has none any more."""
+
+
+@event("lahar.attempt.moved.v1", topic="job-events")
+class AttemptMoved(AttemptEvent):
+    """The pod is an attempt of another job: it became known that this job is a part of that one. A pod moves at most once.
+
+    The attempt never was one of this job, and its use is billed to the other job alone. Its time is that of the attempt's start.
+    """
+
+    uid: str = ""
+    """uid of the pod."""
+    pod: str = ""
+    """Name of the pod."""
+    to: str = ""
+    """Id of the job that has it from now on."""
+    owner: str = ""
+    """That job, `KIND/NAME`."""
+    reason: Literal["chain", "pod"] = "chain"
+    """How that became known: the pod's chain of controllers was read up to that job, or the pod that controls it belongs to it."""
 
 
 @event("lahar.attempt.late_fact.v1", topic="job-events")

@@ -134,6 +134,7 @@ _DATA: Final[tuple[Data, ...]] = (
     attempts.AttemptChanged("worker", 1, 1, disruption="PreemptionByScheduler"),
     attempts.AttemptChanged("worker", 1, 1, started=_START + 31 * SECOND),
     attempts.AttemptChanged("worker", 1, 1, owner="Job/adopter"),
+    attempts.AttemptMoved("worker", 1, 1, uid=_POD, pod=_POD_NAME, to=_VICTIM, owner="SparkApplication/agg"),
     attempts.AttemptLateFact("worker", 1, 1, phase="Failed", reason="OomKilled", exit_code=137, ended=_START + 1_831 * SECOND),
     attempts.AttemptObjectChanged("worker", 1, 1, object="gone"),
     actions.EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137),

@@ -12,6 +12,7 @@ from engine.events.attempts import (
     AttemptChanged,
     AttemptEnded,
     AttemptEvent,
+    AttemptMoved,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -35,7 +36,10 @@ ENTERED: Final[dict[type[Data], AttemptPhase]] = {
 }
 """Event → the phase that a live attempt enters with it."""
 
-STATED: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, JobPhaseChanged, *ENTERED, AttemptChanged, AttemptEnded)
+STATED: Final[tuple[type[Data], ...]] = (
+    *(JobOpened, JobRevised, JobPhaseChanged),
+    *(*ENTERED, AttemptChanged, AttemptMoved, AttemptEnded),
+)
 """Events that change the state of a job or an attempt."""
 
 

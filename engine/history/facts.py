@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
 from engine.events import Data, Event
-from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted
+from engine.events.attempts import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptMoved,
+    AttemptRunning,
+    AttemptStarted,
+)
 from engine.events.job_state import JobState, Slot
 from engine.events.jobs import JobOpened, JobPhaseChanged
 from engine.events.outcomes import JobParked, JobUnparked, RowRejected
@@ -151,6 +159,9 @@ class JobFacts(JobLine):
             case AttemptEnded():
                 del self.open[slot]
                 self._close(attempt, data, time)
+            case AttemptMoved():
+                del self.open[slot]
+                self._leave(attempt)
         attempt.change(data)
 
     def _begin(self, attempt: LiveAttempt, time: int) -> None:
@@ -176,6 +187,15 @@ class JobFacts(JobLine):
         if attempt.since is not None:
             self.use.add(attempt.until(time))
             self._change_devices(time, -attempt.requests.gpu_billionths)
+
+    def _leave(self, attempt: LiveAttempt) -> None:
+        """Forget an attempt that is another job's."""
+        self.attempts -= 1
+        if attempt.since is not None:
+            self._change_devices(attempt.since, -attempt.requests.gpu_billionths)
+        if not self.attempts:
+            self.started = self.first_running = None
+            self.nodes.clear()
 
     def _change_devices(self, time: int, change: int) -> None:
         if change:

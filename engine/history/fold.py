@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from engine.events import Data, Event
-from engine.events.attempts import AttemptChanged, AttemptEvent, AttemptLateFact, AttemptObjectChanged, AttemptStarted
+from engine.events.attempts import (
+    AttemptChanged,
+    AttemptEvent,
+    AttemptLateFact,
+    AttemptMoved,
+    AttemptObjectChanged,
+    AttemptStarted,
+)
 from engine.events.job_state import Slot
 from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
 from engine.history.view import JobView
@@ -43,7 +50,7 @@ def _phase_of(data: Data) -> tuple[object, ...] | None:
             return ()
         case TaskPhaseChanged():
             return (data.task,)
-        case AttemptLateFact() | AttemptObjectChanged():
+        case AttemptLateFact() | AttemptMoved() | AttemptObjectChanged():
             return None
         case AttemptChanged() if not data.reason_changed:
             return None
@@ -171,6 +178,8 @@ def tracks(events: Iterable[Event[Data]]) -> list[Track]:
             job.enter(data.phase, data.reason, time, event.id)
         elif isinstance(data, TaskPhaseChanged):
             tasks[data.task].enter(data.phase, data.reason, time, event.id)
+        elif isinstance(data, AttemptMoved):
+            attempts.pop((data.task, data.index, data.attempt), None)
         elif isinstance(data, AttemptEvent) and _phase_of(data) is not None:
             key = (data.task, data.index, data.attempt)
             if isinstance(data, AttemptStarted):

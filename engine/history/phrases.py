@@ -6,10 +6,10 @@ import signal
 from typing import Final
 
 from engine.events.actions import TimerKind
-from engine.events.attempts import AttemptEvent
+from engine.events.attempts import AttemptEvent, AttemptMoved
 from engine.events.billing import Usage
 
-__all__ = ["attempt_of", "exit_words", "fate", "limit", "quoted"]
+__all__ = ["attempt_of", "exit_words", "fate", "limit", "moved", "quoted"]
 
 _FATES: Final[dict[str, str]] = {
     "AppFailed": "failed",
@@ -59,6 +59,12 @@ def exit_words(reason: str | None, code: int | None) -> str:
 def attempt_of(data: AttemptEvent | Usage) -> str:
     """Return an attempt's name: `worker[2] attempt 1`."""
     return f"{data.task}[{data.index}] attempt {data.attempt}"
+
+
+def moved(data: AttemptMoved) -> str:
+    """Say to which job a pod moved, and how that became known."""
+    how = "its owners were read up to that job" if data.reason == "chain" else "the pod that controls it belongs to that job"
+    return f"pod {data.pod} ({attempt_of(data)}) moved to {data.owner}, job {data.to}: {how}"
 
 
 def quoted(message: str) -> str:

@@ -22,6 +22,7 @@ from engine.events.attempts import (
     AttemptChanged,
     AttemptEnded,
     AttemptLateFact,
+    AttemptMoved,
     AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
@@ -76,7 +77,7 @@ from engine.events.outcomes import (
     RowRejected,
 )
 from engine.history.formatting import length, listed, moment, plural
-from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
+from engine.history.phrases import attempt_of, exit_words, fate, limit, moved, quoted
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
 __all__ = ["describe"]
@@ -139,7 +140,8 @@ def _task_phase(data: TaskPhaseChanged, at: str) -> str:
 
 
 def _started(data: AttemptStarted, at: str) -> str:
-    return f"{attempt_of(data)} started{f' as pod {data.pod}' if data.pod else ''} {at}{quoted(data.message)}"
+    came = f", which job {data.moved_from.job} had before," if data.moved_from else ""
+    return f"{attempt_of(data)} started{f' as pod {data.pod}' if data.pod else ''}{came} {at}{quoted(data.message)}"
 
 
 def _bound(data: AttemptBound, at: str) -> str:
@@ -355,6 +357,7 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     AttemptEnded: _ended,
     AttemptChanged: _changed,
     AttemptLateFact: _late,
+    AttemptMoved: lambda data, _: moved(data),
     AttemptObjectChanged: _object_changed,
     EventRaised: _raised,
     ActionTaken: _acted,

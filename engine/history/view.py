@@ -28,6 +28,7 @@ from engine.events.attempts import (
     AttemptEnded,
     AttemptEvent,
     AttemptLateFact,
+    AttemptMoved,
     AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
@@ -214,8 +215,11 @@ class JobView(LabelledJob):
             if isinstance(data, AttemptStarted):
                 self.change(data, time)
                 _started(self, data, time)
-            attempt = self.attempts.get((data.task, data.index, data.attempt))
-            if attempt is not None:
+            slot = (data.task, data.index, data.attempt)
+            attempt = self.attempts.get(slot)
+            if isinstance(data, AttemptMoved):
+                self.attempts.pop(slot, None)
+            elif attempt is not None:
                 attempt.apply(data, time, event.recordedtime)
             return
         self.change(data, time)

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.actions import ActionTaken, EffectRequested, EffectSettled
-from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted, AttemptTerminating
+from engine.events.attempts import (
+    AttemptBound,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptMoved,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+)
 from engine.events.decisions import SCHEDULER, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPhaseChanged, JobRevised
@@ -206,6 +214,12 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
             attempt.phase = "Terminating"
         case AttemptEnded():
             _end(state, known, attempt, data)
+            _changed(state, known, event)
+            _close_if_over(state, known)
+            return
+        case AttemptMoved():
+            known.live -= 1
+            _drop(state, known, attempt)
             _changed(state, known, event)
             _close_if_over(state, known)
             return

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event
-from engine.events.attempts import AttemptEnded, AttemptEvent
+from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptMoved
 from engine.events.job_state import ENTERED, STATED, AttemptState, JobState, Slot
 from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.lifecycle import job as lifecycle_job
@@ -174,7 +174,7 @@ class UsageBook:
             self._count(job.owner, attempt, -1)
         if isinstance(data, AttemptEnded):
             self.ended[job.owner, data.phase] += 1
-        elif attempt is not None or type(data) in ENTERED:
+        elif (attempt is not None or type(data) in ENTERED) and not isinstance(data, AttemptMoved):
             attempt = job.attempts[key] = attempt or AttemptState()
             attempt.change(data)
             self._count(job.owner, attempt, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_projection_laws import changed, ended, moves, opened, revised, started
+from test_projection_laws import changed, ended, moved, moves, opened, revised, started
 
 from engine.effects.facts import JobBook
 from engine.events import Data, Event, encode
@@ -16,6 +16,7 @@ from engine.events.attempts import (
     AttemptChanged,
     AttemptEnded,
     AttemptEvent,
+    AttemptMoved,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -64,8 +65,8 @@ def lawful(told: list[Data]) -> list[Data]:
 
 
 def _is_next(before: list[Data], data: AttemptEvent) -> bool:
-    own = [one for one in before if isinstance(one, AttemptStarted | AttemptEnded) and one.attempt == data.attempt]
-    begun, over = (any(isinstance(one, kind) for one in own) for kind in (AttemptStarted, AttemptEnded))
+    own = [one for one in before if isinstance(one, AttemptStarted | AttemptMoved | AttemptEnded) and one.attempt == data.attempt]
+    begun, over = (any(isinstance(one, kind) for one in own) for kind in (AttemptStarted, AttemptMoved | AttemptEnded))
     return not own if isinstance(data, AttemptStarted) else begun and not over
 
 
@@ -84,13 +85,15 @@ def attempts_of(told: list[Data]) -> dict[Slot, tuple[str, str | None, Requests]
                 found[slot] = "Pending", data.reason, data.requests
             case AttemptEnded():
                 found[slot] = data.phase, data.reason, asked
+            case AttemptMoved():
+                del found[slot]
             case AttemptBound() | AttemptRunning() | AttemptTerminating():
                 found[slot] = type(data).__name__.removeprefix("Attempt"), data.reason, asked
     return found
 
 
 @settings(max_examples=60)
-@given(opened, st.lists(revised | changed | started | moves | ended, max_size=16))
+@given(opened, st.lists(revised | changed | started | moves | moved | ended, max_size=16))
 def test_all_who_say_what_a_job_is_say_the_same(first: JobOpened, later: list[Data]) -> None:
     told = lawful([first, *later])
     events, job = events_of(told), expected(told)

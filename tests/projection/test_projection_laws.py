@@ -17,7 +17,15 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from test_lifecycle_laws import Programs
 
 from engine.events import Data, Event, encode, to_cloudevent
-from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
+from engine.events.attempts import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptMoved,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+)
 from engine.events.inputs import CommandIssued, JobObserved, PodObserved
 from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.outcomes import Accounted, InputParked, InputReleased, JobParked, JobUnparked, RowRejected
@@ -65,7 +73,8 @@ moves = st.one_of(
 ended = st.builds(
     AttemptEnded, *attempt, phase=st.sampled_from(["Succeeded", "Failed"]), reason=maybe, node=nodes, started=st.none() | times
 )
-lives = st.tuples(started, st.lists(moves, max_size=4), ended | st.none())
+moved = st.builds(AttemptMoved, *attempt)
+lives = st.tuples(started, st.lists(moves, max_size=4), ended | moved | st.none())
 revised = st.builds(
     JobRevised,
     st.none() | specs,
