@@ -65,6 +65,7 @@ def attempts_show(
     owner_known: bool = False,
     owner_decides: bool = False,
     expected: int = 0,
+    moved: bool = False,
 ) -> ObservedPhase:
     """Return the phase after the attempts of a job changed.
 
@@ -75,13 +76,17 @@ def attempts_show(
         owner_known: the job object is known, so its status decides everything but the beginning.
         owner_decides: its status decides the beginning as well.
         expected: known number of replicas; with fewer attempts there is no end.
+        moved: it had attempts, and all have moved to another job.
 
     Returns:
-        Of a job whose object is known: Running once an attempt runs, unless the status decides that. Of any other job: Pending or
-        Running by whether any attempt runs; Completed or Failed, inferred, when all have ended.
+        Of a job whose attempts have all moved: Terminated, inferred. Of one whose object is known: Running once an attempt runs,
+        unless the status decides that. Of any other job: Pending or Running by whether any attempt runs; Completed or Failed,
+        inferred, when all have ended.
     """
     if phase in FINISHED_JOB_PHASES and not inferred:
         return ObservedPhase(phase)
+    if moved:
+        return ObservedPhase("Terminated", inferred=True)
     if owner_known:
         begins = counters.running and not owner_decides and (phase == "Pending" or inferred)
         return ObservedPhase("Running") if begins else ObservedPhase(phase, inferred)

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from engine.events import Data, Event
 from engine.events.actions import ActionDeferred, ActionTaken, EventRaised, TimerSet
-from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptStarted
+from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptMoved, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
@@ -27,6 +27,7 @@ from engine.history.replicas import GROUPS, groups_of, needs, refusals, waiting_
 from engine.history.sentences import describe
 from engine.history.view import AttemptView, JobView, attempt_name
 from engine.history.waiting import Waiting, promise_of
+from engine.lifecycle.observed_jobs import MOVED
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["depends", "of_object", "steps", "why_event", "why_job"]
@@ -89,7 +90,8 @@ def why_job(
         details += waiting_tasks(job, depends(job))
         details += _running(job)
     else:
-        details += _leaving(job)
+        details += _leaving(job) if job.reason != MOVED else []
+    details += _moves(history)
     details += [group.sentence() for group in groups[:GROUPS]]
     if len(groups) > GROUPS:
         rest = sum(len(group.indexes) for group in groups[GROUPS:])
@@ -227,6 +229,15 @@ def _leaving(job: JobView) -> list[str]:
         return ["None of its pods was ever seen."]
     parts = [f"{count} {how}" for how, count in sorted(Counter(map(_state, current)).items())]
     return [f"Of {plural(len(current), 'replica')}: {', '.join(parts)}."]
+
+
+def _moves(history: JobHistory) -> list[str]:
+    """Count the pods that moved to the job of which this one is a part, and those that came from parts of this one."""
+    told = [event.data for event in history.events]
+    left = Counter((data.owner, data.to) for data in told if isinstance(data, AttemptMoved))
+    came = Counter(data.moved_from.job for data in told if isinstance(data, AttemptStarted) and data.moved_from is not None)
+    said = [f"{count} of its pods moved to {owner}, job {to}, of which it is a part." for (owner, to), count in left.items()]
+    return said + [f"{count} of its pods came from job {source}, which is a part of it." for source, count in came.items()]
 
 
 def _state(attempt: AttemptView) -> str:

@@ -14,6 +14,7 @@ from engine.events.attempts import (
     AttemptEnded,
     AttemptEvent,
     AttemptLateFact,
+    AttemptMoved,
     AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
@@ -30,7 +31,7 @@ from engine.lifecycle.indexes import (
 )
 from engine.lifecycle.job import Attempt, Job, Task
 from engine.lifecycle.job_pages import append, change, change_tasks
-from engine.lifecycle.pod_jobs import note_pod, note_pods
+from engine.lifecycle.pod_jobs import forget_pods, note_pod, note_pods
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
@@ -195,6 +196,19 @@ def _attempt_changed(state: ShardState, job: Job, data: AttemptChanged, event: E
     _observed(job, attempt, data, event)
 
 
+def _attempt_moved(state: ShardState, job: Job, data: AttemptMoved, _event: Event[Any]) -> None:
+    """Empty the attempt's replica: its pod is not the job's any more, and nothing follows for the attempt from here on."""
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    attempt.ended, attempt.replaceable, attempt.object = attempt.since, True, "gone"
+    job.live -= 1
+    place(state, job, attempt)
+    attempt.uid = None
+    job.by_uid.pop(data.uid, None)
+    forget_pods(state, (job.cluster, job.namespace), job.id, (data.uid,))
+    _follow_slot(job, task, attempt)
+
+
 def _attempt_late_fact(state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
@@ -294,6 +308,7 @@ ATTEMPTS: Final[dict[type[Data], Handler]] = {
     AttemptEnded: _attempt_ended,
     AttemptChanged: _attempt_changed,
     AttemptLateFact: _attempt_late_fact,
+    AttemptMoved: _attempt_moved,
     AttemptObjectChanged: _attempt_object_changed,
     EffectRequested: _effect_requested,
 }

@@ -37,7 +37,17 @@ from engine.events.inputs import (
 from engine.events.outcomes import Anomaly, CommandRefused, InputReleased, JobRejected, JobUnparked, LetterDiscarded, RowRejected
 from engine.kubernetes.manifests.job_bounds import replica_faults
 from engine.kubernetes.observation.versions import is_newer
-from engine.lifecycle import authority, commands, held_inputs, managed_jobs, observed_jobs, ownership, refused_inputs, steps
+from engine.lifecycle import (
+    authority,
+    commands,
+    held_inputs,
+    managed_jobs,
+    moved_pods,
+    observed_jobs,
+    ownership,
+    refused_inputs,
+    steps,
+)
 from engine.lifecycle.claims import restore
 from engine.lifecycle.decisions import decided
 from engine.lifecycle.indexes import held_size
@@ -176,6 +186,9 @@ def _welcome(turn: Turn, job: Job) -> Events:
 
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+    root = moved_pods.job_above(turn.state, job, event)
+    if root is not None:
+        return (yield from _move(turn, job, root, event))
     if isinstance(event.data, PodObserved) and event.data.listed and names_another(turn.state, job, event.data):
         # The pods that follow in its List are not those of the job that has it.
         event = replace(event, data=replace(event.data, listed=None))
@@ -191,6 +204,15 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
         if part.index and outcome in {"duplicate", "unchanged"}:
             return "applied"
     return outcome
+
+
+def _move(turn: Turn, job: Job, root: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+    """Move a pod to the job above its own, which then takes the observation."""
+    pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
+    part = turn.about(root)
+    part.moved_from, part.moved = job.id, job.by_uid[pod.uid]
+    yield from moved_pods.leave(turn, job, root, pod)
+    return (yield from _pod(part, root, event))
 
 
 def _ends_a_moment(job: Job, data: PodObserved | PodDeleted) -> bool:
@@ -238,9 +260,9 @@ def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
 
 
 def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
+    if event.data.part and (not job.opened or observed_jobs.has_moved(job)):
+        return "unchanged"
     if not job.opened:
-        if event.data.part:
-            return "unchanged"
         return (yield from _refuse(turn, job, event, "no job has this id"))
     if job.object_deleted is not None:
         return "unchanged"
@@ -257,7 +279,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
         return "duplicate"
     if job.managed:
         return "unchanged"  # the status of a managed job repeats what Lahar wrote
-    if event.data.part and not job.opened:
+    if event.data.part and (not job.opened or observed_jobs.has_moved(job)):
         return "unchanged"  # its pods, if some were read without it, have opened the job
     too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
     if too_large:

@@ -16,14 +16,22 @@ from engine.events.pod_shape import PREEMPTABLE
 from engine.lifecycle.job import Job
 from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.turn import Events, Turn
+from statemachines.counters import Counters
 from statemachines.observed import ObservedPhase, attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
+MOVED: Final = "Moved"
+"""Reason of a job without pods: all have moved to the job of which it became known as a part."""
 _TRACE: Final = "Trace"
 """Kind of an imported job: a trace reports each pod's end, after the job's."""
 
-__all__ = ["contradiction", "follow_attempts", "job_observed", "object_deleted", "open_from_pod"]
+__all__ = ["MOVED", "contradiction", "follow_attempts", "has_moved", "job_observed", "object_deleted", "open_from_pod"]
+
+
+def has_moved(job: Job) -> bool:
+    """Return whether all pods of a job have moved to the job of which it is a part."""
+    return job.inferred and job.reason == MOVED
 
 
 def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
@@ -163,6 +171,7 @@ def _revision(turn: Turn, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevi
 def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
     """Let the phase follow the attempts after one of them has changed."""
     expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
+    moved = bool(job.attempts) and job.counts == Counters()
     shown = attempts_show(
         job.phase,
         job.counts,
@@ -170,9 +179,10 @@ def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
         owner_known=job.owner_known,
         owner_decides=job.owner_decides,
         expected=expected,
+        moved=moved,
     )
     if shown.phase != job.phase:
-        yield _change(turn, job, shown.phase, time, reason=None, inferred=shown.inferred)
+        yield _change(turn, job, shown.phase, time, reason=MOVED if moved else None, inferred=shown.inferred)
 
 
 def object_deleted(turn: Turn, job: Job, gone: JobDeleted) -> Events:

@@ -5,8 +5,8 @@ the id of a job of another cluster or namespace, together with its pods: a clust
 same uids. The id of such a job is a hash of cluster, namespace and uid, followed by `~` and the claimed id. The claimed id alone
 chooses the partition (`engine.events.ids.routing_key`), so the shard that has the job decides on every claim to its id.
 
-A pod is one attempt of one job: the one that had it first. A pod that is orphaned or adopted later stays with that job, and its new
-owner is noted.
+A pod is one attempt of one job: the one that had it first, or to which it has moved from there (`moved_pods`). A pod that is
+orphaned or adopted later stays with that job, and its new owner is noted.
 
 A pod's labels may claim that its job is the owner of its controller; such a pod never joins a managed job.
 """
@@ -19,6 +19,7 @@ from engine.events.inputs import POD, PodDeleted, PodObserved
 from engine.lifecycle.claims import LOCATED, namespace_of
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.job import Job
+from engine.lifecycle.observed_jobs import has_moved
 from engine.lifecycle.pod_jobs import direct_owner
 from engine.lifecycle.state import ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
@@ -71,10 +72,15 @@ def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
         job = peek(state, known[pod.uid])
         return job if pod.uid in job.by_uid else None
     controller = direct_owner(pod)
-    if pod.owner is None or pod.managed or controller not in known or (pod.kind != POD and peek(state, pod.job).opened):
+    if pod.owner is None or pod.managed or controller not in known or (pod.kind != POD and _is_whole(peek(state, pod.job))):
         return None
     above = peek(state, known[controller])
     return None if above.managed else above
+
+
+def _is_whole(job: Job) -> bool:
+    """Return whether a job is known, and not as a part of the one to which its pods have moved."""
+    return job.opened > 0 and not has_moved(job)
 
 
 def _commanded(state: ShardState, job: Job, cluster: str) -> Job:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events.attempts import AttemptStarted
+from engine.events.attempts import AttemptStarted, EarlierAttempt
 from engine.events.bounds import REPLICAS, TASKS
 from engine.events.excerpts import excerpt
 from engine.events.inputs import PodObserved
+from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.pod_jobs import owner_below
 from engine.lifecycle.turn import Events, Turn
 
-__all__ = ["contradiction", "locate", "start"]
+__all__ = ["contradiction", "is_old", "locate", "start"]
 
 MAIN: Final = "main"
 """Task of pods that name none."""
@@ -30,6 +31,15 @@ def locate(job: Job, pod: PodObserved) -> Attempt | None:
     if wanted is not None and pod.attempt is not None and pod.attempt != wanted.number:
         wanted = job.attempt(name, pod.index, pod.attempt)
     return wanted if wanted is not None and wanted.uid is None else None
+
+
+def is_old(attempt: Attempt, pod: PodObserved, *, deleted: bool) -> bool:
+    """Return whether an observation is not newer than the last one of its attempt.
+
+    A deletion that carries the resourceVersion of the last change is newer than that change.
+    """
+    awaited = deleted and (attempt.live or attempt.object != "gone")
+    return not is_newer(pod.version, attempt.version) and not (awaited and pod.version == attempt.version)
 
 
 def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_replicas: int = REPLICAS) -> str | None:
@@ -75,6 +85,10 @@ def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
     return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
 
 
+def _earlier(job: str, attempt: Attempt) -> EarlierAttempt:
+    return EarlierAttempt(job, attempt.task, attempt.index, attempt.number)
+
+
 def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     """Start the attempt of an unknown pod.
 
@@ -103,7 +117,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             task.next_number(index) if task else 1,
             uid=pod.uid,
             pod=pod.name,
-            requests=pod.requests,
+            requests=pod.requests if turn.moved is None else turn.moved.requests,
             slot=how,  # type: ignore[arg-type]  # mypy joins the three branches to str
             job_version=pod.job_version,
             reason=pod.reason if pod.phase == "Pending" else "Queued",
@@ -114,6 +128,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             resources=pod.resources,
             host_ports=pod.host_ports,
             controller=owner_below(job, pod),
+            moved_from=None if turn.moved is None else _earlier(turn.moved_from, turn.moved),
         ),
         pod.created,
     )

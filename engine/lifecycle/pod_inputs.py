@@ -7,7 +7,6 @@ from itertools import islice
 from engine.events.actions import TimerSet
 from engine.events.inputs import PodObserved
 from engine.events.outcomes import Anomaly
-from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import lost_pods, managed_jobs, observed_jobs, observed_pods, ownership, pod_identity, refused_inputs
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
@@ -17,18 +16,14 @@ from engine.lifecycle.steps import PACE, PODS, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Turn
 
-__all__ = ["give_up_lost", "pod_of_job", "settle_list"]
+__all__ = ["follow", "give_up_lost", "pod_of_job", "settle_list"]
 
 
 def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     """Apply an observation of a pod; `deleted`: its object is gone, and this is its last state."""
     attempt = pod_identity.locate(job, pod)
-    if attempt is not None and not is_newer(pod.version, attempt.version):
-        # a deletion that carries the resourceVersion of the last change is newer than that change
-        awaited = attempt.live or attempt.object != "gone"
-        deletes = deleted and awaited and pod.version == attempt.version
-        if not deletes:
-            return "duplicate"
+    if attempt is not None and pod_identity.is_old(attempt, pod, deleted=deleted):
+        return "duplicate"
     what = pod_identity.contradiction(job, attempt, pod, turn.state.max_replicas)
     if what is not None:
         number = attempt.number if attempt else None
@@ -43,6 +38,7 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     if attempt is None:
         yield from pod_identity.start(turn, job, pod)
         attempt = job.by_uid[pod.uid]
+        seen = 0 if turn.moved is None else turn.moved.seen
         claim = ownership.false_claim(job, pod)
         if claim is not None:
             yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))
@@ -114,17 +110,17 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
 def _follow_attempt(turn: Turn, job: Job, attempt: Attempt, *, listed: bool = False) -> Events:
     if listed and not attempt.live:
         return  # the phase follows with the last pod of the List
-    yield from _follow(turn, job, {attempt.task: attempt.since})
+    yield from follow(turn, job, {attempt.task: attempt.since})
 
 
 def settle_list(turn: Turn, job: Job) -> Events:
     """Update the phases of a job after the last of its pods in a List."""
     changed = {name: task.latest for name, task in job.tasks.items() if task.next_index}
     if changed:  # otherwise no job may have any pod of the List
-        yield from _follow(turn, job, changed)
+        yield from follow(turn, job, changed)
 
 
-def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
+def follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
     """Update the phases of an observed job and of its changed tasks (task → time of the last change of its attempts)."""
     yield from follow_tasks(turn, job, changed)
     was, last = job.finished, max(changed.values())

@@ -1,4 +1,4 @@
-"""Index of jobs by the pods whose attempts they have: one pod is one attempt of one job, the one that had it first.
+"""Index of jobs by the pods whose attempts they have: one pod is one attempt of one job.
 
 So it is with objects between a job and its pods: the pods that one controls are of the job that the first of them has, also where a
 later command read less of their chain.

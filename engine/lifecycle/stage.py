@@ -124,7 +124,7 @@ class LifecycleStage:
         if event.data.TOPIC == "cluster":
             return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid, arrival(event, now)), event))
         job = ownership.job_of(state, event)
-        if event.id in job.seen or (job.id != event.subject and refused_inputs.was_released(peek(state, event.subject), event)):
+        if event.id in job.seen or (job.id != event.subject and _was_taken(peek(state, event.subject), event)):
             return "duplicate"
         turn = _begin(state, event, job, now)
         outcome = yield from inputs.decide(turn, job, event)
@@ -317,6 +317,11 @@ class LifecycleStage:
             yield from pod_inputs.give_up_lost(turn, job, timer)
         else:
             yield from managed_jobs.on_timer(turn, job, timer)
+
+
+def _was_taken(named: Job, event: Event[Data]) -> bool:
+    """Return whether the job that an input names took it, when the pod that it is about had not moved or its wait was not over."""
+    return event.id in named.seen or refused_inputs.was_released(named, event)
 
 
 def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:

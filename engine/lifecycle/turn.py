@@ -15,7 +15,7 @@ from engine.events.ids import output_id
 from engine.events.inputs import Input
 from engine.events.jobs import JobOpened
 from engine.events.transitions import transition_of
-from engine.lifecycle.job import Job
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.state import ShardState
 from statemachines.transition import Transition
 
@@ -47,6 +47,8 @@ class Turn:
         "depth",
         "index",
         "last",
+        "moved",
+        "moved_from",
         "now",
         "origin",
         "root",
@@ -86,6 +88,10 @@ class Turn:
         """Length of the chain of custom events that led to the present decision."""
         self.work = 0
         """Work so far: pods that actions examined, tasks checked, and `steps.RAISING` for each rule that fired."""
+        self.moved_from = ""
+        """Job from which the pod that this turn is about moves to the job of this turn."""
+        self.moved: Attempt | None = None
+        """Its attempt in that job."""
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase not yet matched against the job's raise rules: (transition, its event, depth)."""
 

@@ -195,6 +195,64 @@ def test_an_owner_beside_the_driver_is_the_job_of_an_executor_without_its_driver
     assert (line["kind"], line["name"], line["id"]) == ("SparkApplication", "agg", "u-agg")
 
 
+def late_driver(lahar, *recorded: str):
+    """Executors are read first, then their driver's pod, then the executors again: three commands. The driver waits in vain."""
+    spark = owner("agg", "SparkApplication", "sparkoperator.k8s.io/v1beta2")
+    controlled = owner("agg-driver", "Pod", "v1")
+    first = [pod(f"agg-exec-{number}", controlled, began="08:00:15", at="08:00:20") for number in (1, 2)]
+    lahar("ingest", *recorded, given=lines(*first, pod("other", ended="09:30:00")))  # the hour marks of an hour and a half
+    lahar("ingest", *recorded, given=lines(pod("agg-driver", spark, version=5, at="09:40:00")))
+    again = [pod(f"agg-exec-{number}", controlled, version=9, began="08:00:15", at="09:45:00") for number in (1, 2)]
+    lahar("ingest", *recorded, given=lines(*again))
+    return lines(*first, *again)
+
+
+def jobs_of(lahar):
+    return {line["id"]: line for line in lahar("job", "list", "--all", "--json").records}
+
+
+def test_executors_move_to_the_job_of_their_driver_that_came_later(lahar):
+    streams = late_driver(lahar, "--recorded")
+    found = jobs_of(lahar)
+    assert (found["u-agg"]["kind"], found["u-agg"]["attempts"], found["u-agg"]["live"]) == ("SparkApplication", 3, 3)
+    below = found["u-agg-driver"]
+    assert (below["phase"], below["reason"], below["attempts"], below["live"]) == ("Terminated", "Moved", 0, 0)
+    assert "2 of its pods moved to SparkApplication/agg, job u-agg, of which it is a part." in lahar("why", "u-agg-driver").out
+    assert "2 of its pods came from job u-agg-driver, which is a part of it." in lahar("why", "u-agg").out
+    told = lahar("events").out
+    assert told.count("attempt.moved.v1") == 2
+    lahar("ingest", "--recorded", given=streams)  # both again
+    more = lahar("events").out.removeprefix(told).splitlines()
+    assert [line.split(": ")[1] for line in more] == ["4 duplicate"]
+
+
+def test_what_executors_used_is_billed_once_when_they_move(lahar):
+    late_driver(lahar, "--recorded")
+    ends = [pod(f"agg-exec-{number}", version=30, began="08:00:15", ended="10:00:15") for number in (1, 2)]
+    for one in ends:
+        one["metadata"]["ownerReferences"] = [owner("agg-driver", "Pod", "v1")]
+    last = {**driver("10:00:20"), "metadata": {**driver()["metadata"], "resourceVersion": "31"}}
+    lahar("ingest", "--recorded", given=lines(*ends, last))
+    assert {job: used for job, used in billed(lahar).items() if used and job != "u-other"} == {"u-agg": 2 * 7200 + 7215}
+    assert jobs_of(lahar)["u-agg"]["phase"] == "Completed"
+    assert "verify: ok" in lahar("billing", "verify", code=0).out
+    assert all("agree" in line for line in lahar("verify", code=0).out.splitlines() if line)
+
+
+def test_what_was_known_before_pods_moved_can_be_asked(lahar):
+    late_driver(lahar, "--recorded")
+    known = lahar("as-of", "2026-04-01T09:42:00Z", "u-agg-driver", "--known", "--json").record
+    assert (known["phase"], len(known["attempts"])) == ("Running", 2)
+    so = lahar("as-of", "2026-04-01T09:42:00Z", "u-agg-driver", "--json").record
+    assert (so["phase"], so["reason"], so["attempts"]) == ("Terminated", "Moved", {})
+    above = lahar("as-of", "2026-04-01T09:42:00Z", "u-agg", "--json").record
+    assert len(above["attempts"]) == 3
+    changed = lahar("diff", "--known", "2026-04-01T09:42:00Z", "2026-04-01T09:46:00Z", code=1).out
+    assert "jobs.lab/agg-driver.live" in changed
+    assert "jobs.lab/agg.live" in changed
+    assert "agg-exec" not in lahar("timeline", "u-agg-driver").out
+
+
 def middle(kind: str, name: str, *owners: dict[str, object]):
     return {"apiVersion": "x/v1", "kind": kind, "metadata": {"name": name, "uid": f"u-{name}", "ownerReferences": list(owners)}}
 

@@ -82,7 +82,7 @@ def test_pods_whose_driver_never_comes_are_one_job_after_the_wait() -> None:
     assert (opened.kind, opened.name) == (POD, "agg-driver")
     driver.see(leader())
     driver.see(follower("x", 2, "Succeeded", ended=9))
-    assert jobs_of_pods(driver) == {"x": "driver", "y": "driver", "driver": "app"}
+    assert jobs_of_pods(driver) == {"x": "app", "y": "driver", "driver": "app"}
 
 
 def test_a_pod_that_a_replica_of_a_managed_job_controls_is_no_replica() -> None:

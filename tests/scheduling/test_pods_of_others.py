@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,3 +92,25 @@ def test_a_pod_takes_the_devices_of_its_node_by_their_own_names(deployment: Depl
     observe(deployment, "amd", "Running", "1", requests=requests, resources=resources, node="n1")
     devices = {name: amount for name, amount in idle(deployment).items() if "/" in name}
     assert devices == {"nvidia.com/gpu": 2000, "amd.com/gpu": 0, "koordinator.sh/gpu": 150_000}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pod_that_moves_to_the_job_above_its_own_holds_its_node_once(deployment: Deployment, restarted: bool) -> None:
+    """Both jobs are in one partition."""
+    before, now = idle(deployment), deployment.now
+    lived: dict[str, Any] = {"node": "n1", "created": now - 10 * SECOND, "running": now - 9 * SECOND, "task": None, "index": None}
+    observe(deployment, "a", "Running", "1", **lived)
+    held = idle(deployment)
+    above = PodObserved(
+        "a", "rj", "pod-a", "Running", lived["created"], version="2", kind="RayJob", owner="rj", through="train",
+        controller="job1", node="n1", running=lived["running"], requests=Requests(1000, 1 << 30),
+    )  # fmt: skip
+    deployment.give("pods", above, "rj")
+    deployment.settle()
+    if restarted:
+        deployment.restart()
+    assert idle(deployment) == held != before
+    assert set(deployment.scheduling.state.jobs) == {"rj"}
+    deployment.give("pods", replace(above, version="3", phase="Succeeded", ended=deployment.now), "rj")
+    deployment.settle()
+    assert idle(deployment) == before

@@ -1,0 +1,84 @@
+"""Pods that move to the job above theirs, which became known after they were recorded: each at most once, while it is open.
+
+A Spark executor may be read before its driver's pod, or a pod before the objects of its chain of controllers. Its attempt is then
+one of the job that it named first. Once an observation shows the job above that, the whole attempt is that job's.
+"""
+
+from __future__ import annotations
+
+from engine.events import Event
+from engine.events.attempts import AttemptMoved
+from engine.events.inputs import POD, PodDeleted, PodObserved
+from engine.events.jobs import TaskPhaseChanged
+from engine.lifecycle import lost_pods, observed_jobs, pod_identity
+from engine.lifecycle.evolve import peek
+from engine.lifecycle.job import Attempt, Job
+from engine.lifecycle.observed_jobs import MOVED
+from engine.lifecycle.pod_inputs import follow
+from engine.lifecycle.pod_jobs import awaits_controller, direct_owner
+from engine.lifecycle.state import ShardState
+from engine.lifecycle.turn import Events, Turn
+from statemachines.counters import Counters
+
+__all__ = ["job_above", "leave"]
+
+
+def job_above(state: ShardState, job: Job, event: Event[PodObserved | PodDeleted]) -> Job | None:
+    """Return the job to which an observed pod of a job moves; `None`: it stays.
+
+    The job itself has to be the pod's controller. After the move it is a controller below the other job, so no pod moves twice.
+    """
+    deleted = isinstance(event.data, PodDeleted)
+    pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
+    above = event.subject
+    if pod.kind == POD:  # what controls it is a pod, and may be an attempt of another job
+        above = state.pod_jobs.get((job.cluster, job.namespace), {}).get(above, above)
+    if above == job.id or job.managed or pod.managed or pod.owner is None or direct_owner(pod) != job.id:
+        return None
+    attempt, root = job.by_uid.get(pod.uid), peek(state, above)
+    if attempt is None or not attempt.live or attempt.controller is not None or not _may_take(state, root, job, pod):
+        return None
+    if pod_identity.is_old(attempt, pod, deleted=deleted):
+        return None
+    bound = state.max_replicas
+    faults = pod_identity.contradiction(job, attempt, pod, bound), pod_identity.contradiction(root, None, pod, bound)
+    return root if faults == (None, None) else None
+
+
+def _may_take(state: ShardState, root: Job, job: Job, pod: PodObserved) -> bool:
+    """Return whether a job may have the pods of another one: it is observed, of the same namespace, and takes inputs at once."""
+    if root.managed or root.parked or root.held:
+        return False
+    if not root.opened:
+        return root.id not in state.forgotten and not awaits_controller(state, job.cluster, pod)
+    return (root.cluster, root.namespace) == (job.cluster, job.namespace)
+
+
+def leave(turn: Turn, job: Job, root: Job, pod: PodObserved) -> Events:
+    """Record that a pod moves from its job to the one above it. The phases of a job that keeps no pod follow."""
+    attempt = job.by_uid[pod.uid]
+    yield turn.event(job, _moved(job, attempt, root, pod), attempt.created)
+    task = job.tasks[attempt.task]
+    if task.counts == Counters() and task.phase != "Pending":
+        time = max(task.since, attempt.since)
+        yield turn.event(job, TaskPhaseChanged(attempt.task, "Pending", task.phase, reason=MOVED), time)
+    if job.counts == Counters():
+        yield from observed_jobs.follow_attempts(turn, job, attempt.since)
+    else:
+        yield from follow(turn, job, {attempt.task: attempt.since})
+    if job.lost:
+        yield from lost_pods.stop_waiting(turn, job, attempt)
+
+
+def _moved(job: Job, attempt: Attempt, root: Job, pod: PodObserved) -> AttemptMoved:
+    return AttemptMoved(
+        attempt.task,
+        attempt.index,
+        attempt.number,
+        uid=pod.uid,
+        pod=pod.name,
+        to=root.id,
+        owner=f"{root.kind}/{root.name}" if root.opened else f"{pod.kind}/{pod.owner}",
+        reason="pod" if pod.job == job.id else "chain",
+        version=pod.version,
+    )
