@@ -59,11 +59,11 @@ class LiveAttempt(AttemptState):
     """Its use before the last change of its requests."""
 
     def resize(self, requests: Requests, time: int) -> None:
-        """Change its requests from a time on (microseconds)."""
+        """Change its requests from a time on (microseconds), or from the last change if that was later."""
         self.before = self.until(time)
         self.requests = requests
         if self.since is not None:
-            self.since = time
+            self.since = max(self.since, time)
 
     def until(self, time: int) -> Use:
         """Return its use up to a time (microseconds): its end, or the present while it runs."""

@@ -7,6 +7,7 @@ moves an attempt backwards. A closed attempt never changes: later observations o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from engine.events import Data, Event
@@ -22,11 +23,13 @@ from engine.events.attempts import (
 from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
+from engine.kubernetes.reading.requests import unread_claims
 from engine.lifecycle.closing import close, last_seen
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.pod_jobs import controller_changed, direct_owner
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
+from statemachines.spec import Requests
 from statemachines.vocabulary import (
     FINISHED_JOB_PHASES,
     TERMINAL_ATTEMPT_PHASES,
@@ -35,7 +38,7 @@ from statemachines.vocabulary import (
     TerminalPhase,
 )
 
-__all__ = ["EVICTED", "advance", "tell_late", "tell_object"]
+__all__ = ["EVICTED", "advance", "shows_devices", "tell_late", "tell_object"]
 
 EVICTED: Final = frozenset(
     {
@@ -72,6 +75,8 @@ def advance(
     phase, reason = _judge(turn, job, attempt, pod)
     if attempt.uid is None:
         yield turn.event(job, AttemptChanged(attempt.task, attempt.index, attempt.number, uid=pod.uid, version=pod.version))
+    if shows_devices(attempt, pod):
+        yield _devices(turn, job, attempt, pod)
     entered = None if phase == attempt.phase else next_attempt_phase(attempt.phase, phase)
     if entered is not None and entered != attempt.phase:
         for passed in skipped(attempt.phase, entered):
@@ -265,7 +270,8 @@ def _changed(
     new_message = pod.message != "" and attempt.phase == pod.phase and gist(excerpt(pod.message)) != attempt.gist
     owner = _later_owner(turn, job, attempt, pod)
     new_fact = new_reason or new_ready or new_disruption or new_message or started is not None or owner is not None
-    resized = pod.requests != attempt.requests
+    requests = _requests(attempt, pod, seen)
+    resized = requests != attempt.requests
     if not (new_fact or restarts > attempt.restarts or resized):
         return None
     return turn.event(
@@ -278,7 +284,7 @@ def _changed(
             reason_changed=new_reason,
             restarts=restarts if restarts > attempt.restarts else None,
             ready=pod.ready if new_ready else None,
-            requests=pod.requests if resized else None,
+            requests=requests if resized else None,
             disruption=(pod.disruption or "") if new_disruption else None,
             started=started,
             owner=owner,
@@ -290,6 +296,29 @@ def _changed(
         # observation of a pod that Lahar made shows what admission made of its requests.
         max(attempt.since, pod.proof or 0, (pod.written or 0) if resized and seen else 0),
     )
+
+
+def _requests(attempt: Attempt, pod: PodObserved, seen: int) -> Requests:
+    """Return what a pod requests. Where the claims of its devices were not read, it keeps the devices that it is known to have.
+
+    Only cpu and memory of a pod change in place. `seen` as for `advance`.
+    """
+    if not seen or unread_claims(pod.requests) <= unread_claims(attempt.requests):
+        return pod.requests
+    return replace(attempt.requests, cpu_milli=pod.requests.cpu_milli, memory_bytes=pod.requests.memory_bytes)
+
+
+def shows_devices(attempt: Attempt, pod: PodObserved) -> bool:
+    """Return whether an observation shows devices of claims that were not read before."""
+    return unread_claims(pod.requests) < unread_claims(attempt.requests)
+
+
+def _devices(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event[AttemptChanged]:
+    """Return the change of an attempt by the devices that its claims show, as of the start of the phase that was known last."""
+    known = attempt.requests
+    requests = replace(pod.requests, cpu_milli=known.cpu_milli, memory_bytes=known.memory_bytes)
+    changed = AttemptChanged(attempt.task, attempt.index, attempt.number, requests=requests, version=pod.version)
+    return turn.event(job, changed, attempt.since)
 
 
 def _later_owner(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> str | None:

@@ -23,7 +23,9 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     """Apply an observation of a pod; `deleted`: its object is gone, and this is its last state."""
     attempt = pod_identity.locate(job, pod)
     if attempt is not None and pod_identity.is_old(attempt, pod, deleted=deleted):
-        return "duplicate"
+        same = attempt.live and pod.version == attempt.version
+        if not (same and observed_pods.shows_devices(attempt, pod)):
+            return "duplicate"
     what = pod_identity.contradiction(job, attempt, pod, turn.state.max_replicas)
     if what is not None:
         number = attempt.number if attempt else None

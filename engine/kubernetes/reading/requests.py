@@ -13,7 +13,8 @@ not count (kube-scheduler: `PodRequests` of k8s.io/component-helpers).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
@@ -24,7 +25,7 @@ from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
-__all__ = ["effective_requests", "observed_requests", "requests_by_name", "template_requests"]
+__all__ = ["effective_requests", "observed_requests", "requests_by_name", "template_requests", "unread_claims", "with_devices"]
 
 N = TypeVar("N", int, Fraction)
 
@@ -36,6 +37,7 @@ _USUAL: Final = _COUNTED | {NVIDIA}
 _GPU_FRACTION: Final = "gpu-fraction"
 _GPU_MEMORY: Final = "gpu-memory"
 _CLAIMS: Final = "resourceclaims"
+"""Counts claims of devices that were not read."""
 _NANO: Final = 10**9
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 """Resources that can change in place. Some kubelets leave all others out of what they report."""
@@ -80,12 +82,12 @@ def observed_requests(
 ) -> tuple[Requests, dict[str, int]]:
     """Return the effective request of a pod, and its resources beside cpu, memory and `nvidia.com/gpu`, in thousandths.
 
-    `nvidia.com/gpu` is among them if its number is not that of the GPUs.
+    `nvidia.com/gpu` is among them if its number is not that of the GPUs, or need not be when claims of devices are read.
     """
     total = _effective(pod_spec, status)
     requests = _requests(pod_spec, mapping(annotations), accelerators, total)
     others = {name: _up(amount * 1000) for name, amount in total.items() if name not in _COUNTED and amount}
-    if others.get(NVIDIA, 0) == requests.gpu * 1000:
+    if others.get(NVIDIA, 0) == requests.gpu * 1000 and not unread_claims(requests):
         others.pop(NVIDIA, None)
     else:
         others.setdefault(NVIDIA, 0)
@@ -118,7 +120,33 @@ def _requests(
     if claims := mappings(pod_spec.get("resourceClaims")):
         unmetered[_CLAIMS] = len(claims) * 1000
     nanos = round(share * _NANO)
-    return Requests(cpu, memory, _up(nanos), gpu_nano=nanos if nanos % _NANO and nanos <= LARGEST else None, unmetered=unmetered)
+    return Requests(cpu, memory, _up(nanos), gpu_nano=_fraction(nanos), unmetered=unmetered)
+
+
+def with_devices(requests: Requests, claims: int, gpus: Fraction, unmetered: Mapping[str, int]) -> Requests:
+    """Return a pod's request with the devices of claims that were read.
+
+    Args:
+        requests: its request, which counts those claims as `resourceclaims`.
+        claims: how many of its claims were read.
+        gpus: GPUs of these claims.
+        unmetered: their other devices: name → thousandths.
+    """
+    nanos = requests.gpu_billionths + round(gpus * _NANO)
+    others = requests.unmetered | {_CLAIMS: max(0, unread_claims(requests) - claims * 1000)}
+    for name, amount in unmetered.items():
+        others[name] = min(others.get(name, 0) + amount, LARGEST)
+    others = {name: amount for name, amount in others.items() if amount}
+    return replace(requests, gpu=_up(nanos), gpu_nano=_fraction(nanos), unmetered=others)
+
+
+def unread_claims(requests: Requests) -> int:
+    """Return how many claims of devices were not read (thousandths)."""
+    return requests.unmetered.get(_CLAIMS, 0)
+
+
+def _fraction(nanos: int) -> int | None:
+    return nanos if nanos % _NANO and nanos <= LARGEST else None
 
 
 def _annotated_share(annotations: dict[str, object]) -> Fraction:
