@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -11,6 +11,8 @@ from typing import Any
 from engine.application.arguments import as_json
 from engine.application.feed import Feed
 from engine.events import Message, Topic
+from engine.events.bounds import MOMENT_INPUTS
+from engine.kubernetes.device_claims import DeviceClaims
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.owner_chains import OwnerChains
@@ -55,6 +57,8 @@ def append_objects(
 ) -> None:
     """Append the inputs made from objects.
 
+    Pods whose claims of devices were not read wait for the rest of a sequence; an iterator may be a watch that goes on.
+
     Args:
         feed: appends to the log.
         cluster: the cluster of the objects.
@@ -68,19 +72,37 @@ def append_objects(
         Exception: whatever the iterable raises; earlier objects are appended.
     """
     chains = OwnerChains()
+    claims = DeviceClaims(accelerators)
     moments = ListMoments(chains)
-    for number, content in enumerate(objects, start=1):
-        for item in read_documents(as_json(content, f"object {number}")):
-            outcome = to_inputs(item, cluster, wall_clock(), accelerators)
-            tally.add(f"object {number}: ", item, outcome)
-            chains.note(item)
-            inputs: list[tuple[Topic, Message]] = []
-            if isinstance(outcome, Refused):
-                feed.append(outcome.topic, [outcome.message])
-            elif not isinstance(outcome, Ignored):
-                inputs = [(outcome.topic, message) for message in outcome.messages]
-            _append(feed, chains.resolve(moments.take(item.of_list, inputs)))
-        _append(feed, moments.end())
+    pending: list[tuple[Topic, Message]] = []
+
+    def take(inputs: Sequence[tuple[Topic, Message]]) -> None:
+        pending.extend(inputs)
+        if len(pending) >= MOMENT_INPUTS or not (claims.incomplete and isinstance(objects, Sequence)):
+            flush()
+
+    def flush() -> None:
+        inputs = claims.resolve(chains.resolve(pending))
+        pending.clear()
+        for topic, run in groupby(inputs, itemgetter(0)):
+            feed.append(topic, [message for _, message in run])
+
+    try:
+        for number, content in enumerate(objects, start=1):
+            for item in read_documents(as_json(content, f"object {number}")):
+                outcome = to_inputs(item, cluster, wall_clock(), accelerators)
+                tally.add(f"object {number}: ", item, outcome)
+                chains.note(item)
+                claims.note(item, outcome)
+                inputs: list[tuple[Topic, Message]] = []
+                if isinstance(outcome, Refused):
+                    take([(outcome.topic, outcome.message)])
+                elif not isinstance(outcome, Ignored):
+                    inputs = [(outcome.topic, message) for message in outcome.messages]
+                take(moments.take(item.of_list, inputs))
+            take(moments.end())
+    finally:
+        flush()
 
 
 def ingested(tally: Tally, processed: int) -> Ingested:
@@ -89,8 +111,3 @@ def ingested(tally: Tally, processed: int) -> Ingested:
     return Ingested(
         tally.objects, tally.taken, tally.ignored, kinds, tally.unreadable, tally.first, tally.errors, tally.error, processed
     )
-
-
-def _append(feed: Feed, inputs: Iterable[tuple[Topic, Message]]) -> None:
-    for topic, run in groupby(inputs, itemgetter(0)):
-        feed.append(topic, [message for _, message in run])

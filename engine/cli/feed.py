@@ -19,8 +19,9 @@ from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
 from engine.events import EventError, Message, Topic, decode, encode
-from engine.events.bounds import MOMENT_BYTES, OBJECT_BYTES
+from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS, OBJECT_BYTES
 from engine.events.inputs import Input
+from engine.kubernetes.device_claims import DeviceClaims
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
@@ -85,6 +86,7 @@ def ingest(
         with repeatable():
             for file in files or [Path("-")]:
                 stream.read(file)
+            stream.end()
             finish(feed, output)
     stream.report()
     if not stream.tally.complete:
@@ -102,6 +104,7 @@ class _Stream:
         self._pending: list[tuple[Topic, Message]] = []
         self._pending_bytes = 0
         self._chains = OwnerChains()
+        self._claims = DeviceClaims(settings.accelerators)
         self._moments = ListMoments(self._chains)
         self._arrived = 0
         """When the last input of a recorded file was there to be read; 0: none was."""
@@ -112,14 +115,24 @@ class _Stream:
         self.tally = Tally()
 
     def read(self, file: Path) -> None:
-        """Read a file to its end; appends the inputs read so far whenever it pauses."""
+        """Read a file to its end; appends the inputs read so far whenever it pauses.
+
+        Pods with claims of devices that were not read wait for the next file.
+        """
         self._arrived = self._last = 0
         try:
             with open_objects(file) as source:
                 self._read("" if str(file) == "-" else f"{file}: ", source)
         except DamagedFileError as error:
             self._output.warn(self.tally.miss(str(error)))
-        self._pause()
+        self._append(*self._moments.end())
+        if not self._claims.incomplete:
+            self._flush()
+
+    def end(self) -> None:
+        """Append all inputs read so far."""
+        self._append(*self._moments.end())
+        self._flush()
 
     def _read(self, prefix: str, source: BinaryIO) -> None:
         reader = DocumentReader()
@@ -129,8 +142,9 @@ class _Stream:
             if not self._take(prefix, reader.feed(data)) and unpacked(source):
                 self._output.warn(f"{prefix}the rest is not read: a few bytes may unpack to very many")
                 return
-            if len(data) < _CHUNK and not unpacked(source) and not reader.in_list:
-                self._pause()
+            paused = len(data) < _CHUNK and not unpacked(source) and not reader.in_list
+            if paused and not (self._claims.incomplete and source.seekable()):  # the claims may be in the next file
+                self.end()
                 self._feed.process()
         self._take(prefix, reader.close())
 
@@ -139,13 +153,15 @@ class _Stream:
         bounded = True
         for item in items:
             inputs: list[tuple[Topic, Message]] = []
-            if len(self._pending) >= _FLUSH or self._pending_bytes >= MOMENT_BYTES:
+            most = MOMENT_INPUTS if self._claims.incomplete else _FLUSH
+            if len(self._pending) >= most or self._pending_bytes >= MOMENT_BYTES:
                 self._flush()
             arrived = self._arrival(item) if self._recorded else None
             outcome = to_inputs(item, self._settings.cluster, now() if arrived is None else arrived, self._settings.accelerators)
             bounded &= isinstance(item, Document) or len(item.content) < OBJECT_BYTES
             fault = self.tally.add(prefix, item, outcome)
             self._chains.note(item)
+            self._claims.note(item, outcome)
             if isinstance(outcome, Refused):
                 if self.tally.unreadable <= _WARNED:
                     further = "" if self.tally.unreadable < _WARNED else "; further unreadable objects are counted at the end"
@@ -191,16 +207,11 @@ class _Stream:
         self._last, self._topic = raised + (raised == self._last and topic != self._topic), topic
         return message if self._last == message.recordedtime else _raised(message, self._last)
 
-    def _pause(self) -> None:
-        """Append all inputs read so far."""
-        self._append(*self._moments.end())
-        self._flush()
-
     def _flush(self) -> None:
         """Append the inputs read so far, consecutive ones of one topic together, so that the order across topics stays."""
         if self._recorded and self._pending:
             self._feed.play_from(min(message.recordedtime for _, message in self._pending))
-        self._pending = self._chains.resolve(self._pending)
+        self._pending = self._claims.resolve(self._chains.resolve(self._pending))
         start = 0
         for end in range(1, len(self._pending) + 1):
             full = end - start == _FLUSH

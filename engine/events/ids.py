@@ -14,6 +14,7 @@ __all__ = [
     "import_id",
     "imported_job_id",
     "observation_id",
+    "observation_with_devices_id",
     "output_id",
     "routing_key",
     "separate_job_id",
@@ -47,6 +48,11 @@ def timer_fired_id(stage: str, timer: str) -> str:
 def observation_id(uid: str, version: str, *, deleted: bool) -> str:
     """Id of an observed object: its uid, its resourceVersion (or a digest of its projection), whether it is gone."""
     return _hash("observed", uid, version, "deleted" if deleted else "")
+
+
+def observation_with_devices_id(observation: str, devices: str) -> str:
+    """Id of an observed pod with the devices that its claims show: the pod stays the same version when they become known."""
+    return _hash(observation, devices)
 
 
 def import_id(cluster: str, source_format: str, row: str, fact: str) -> str:

@@ -43,6 +43,7 @@ from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text, whole
 from engine.kubernetes.reading.identity import controller, is_part
 from engine.kubernetes.reading.owner_labels import join_of
+from engine.kubernetes.reading.resource_claim import RESOURCE_CLAIM
 
 __all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
 
@@ -85,6 +86,7 @@ _KEPT: Final = 4096
 IGNORED_KINDS: Final[dict[str, str]] = {
     "Event": "Kubernetes' Events are best effort, limited in rate and expire: no state is driven from them",
     "PodGroup": "groups follow from jobs and pods",
+    RESOURCE_CLAIM: "its devices are counted for the pod that uses it",
     "Status": "a server's answer, not an object",
 }
 """Kinds that are known and from which nothing follows, with the reason."""

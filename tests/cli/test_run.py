@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from claim_builders import claim, results
+from claim_builders import pod as pod_with_claims
 
 COMMAND = [sys.executable, "-c", "from engine.cli.main import main; main()"]
 ROOT = Path(__file__).parents[2]
@@ -155,6 +157,19 @@ def test_a_watch_is_taken_in_as_it_comes(lahar):
         out, err = source.communicate(json.dumps({"type": "ADDED", "object": pod}))
         assert (source.returncode, out, err) == (0, "3 taken; 3 processed\n", "")
         lines_until(follower, '"subject":"u3"')
+
+
+def test_pods_of_a_watch_do_not_wait_for_claims_that_may_never_come(lahar):
+    """Once the claim has come, the next that is seen of the pod has its devices."""
+    lahar("ingest", given="")
+    with started("ingest", "-") as source, started("events", "--follow", "--json") as follower:
+        source.stdin.write(json.dumps(pod_with_claims("u1", "one")) + "\n")
+        source.stdin.flush()
+        lines_until(follower, '"resourceclaims":1000')
+        source.stdin.write(json.dumps(claim(allocated=results("gpu"), pods=("u1",))) + "\n")
+        source.communicate(json.dumps(pod_with_claims("u1", "one", version=2)))
+        assert source.returncode == 0
+        assert '"requests":{"gpu":1}' in lines_until(follower, "lahar.attempt.changed.v1")[-1]
 
 
 def test_two_that_append_at_once_leave_nothing_undone(lahar, files):

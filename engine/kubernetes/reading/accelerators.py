@@ -16,11 +16,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["BUILT_IN", "DEVICE", "NVIDIA", "Accelerators", "read_share"]
+__all__ = ["BUILT_IN", "DEVICE", "DEVICE_CLASS", "NVIDIA", "Accelerators", "read_share"]
 
 DEVICE: Final = "device"
 """Share of a resource that is counted by name, without GPU time."""
 NVIDIA: Final = "nvidia.com/gpu"
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Precedes the name of a device class in the extended resource that Kubernetes derives from it. Rows may leave it out."""
 _KOORDINATOR: Final = ("koordinator.sh", "kubernetes.io")
 
 _LONGEST: Final = 32
@@ -56,7 +58,8 @@ _ROWS: Final = _rows({
     **dict.fromkeys(["*/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "metax-tech.com/sgpu", "iluvatar.ai/vgpu"], "1"),
     **dict.fromkeys(["hygon.com/dcu", "hygon.com/dcunum", "volcano.sh/gpu-number", "volcano.sh/vgpu-number"], "1"),
     "aliyun.com/gpu-count": "1",
-    **dict.fromkeys([f"deviceclass.resource.kubernetes.io/gpu.{vendor}.com" for vendor in ("nvidia", "amd", "intel")], "1"),
+    # Device classes. Not mig.nvidia.com: a claim does not state the profile.
+    **dict.fromkeys(["gpu.nvidia.com", "vfio.gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com"], "1"),
     **dict.fromkeys([f"{domain}/{name}" for domain in _KOORDINATOR for name in ("gpu", "gpu-core")], "1/100"),
     **dict.fromkeys(["aliyun.com/gpu-core.percentage", "tencent.com/vcuda-core"], "1/100"),
     "k8s.amazonaws.com/vgpu": "1/10",
@@ -129,9 +132,10 @@ class Accelerators:
 
     def _look_up(self, name: str) -> Fraction | None:
         for rows in (self._own, _ROWS):
-            row = name if name in rows else next((row for row in rows if "*" in row and fnmatchcase(name, row)), None)
-            if row is not None:
-                return rows[row]
+            for known in dict.fromkeys((name, name.removeprefix(DEVICE_CLASS))):
+                row = known if known in rows else next((row for row in rows if "*" in row and fnmatchcase(known, row)), None)
+                if row is not None:
+                    return rows[row]
         profile = _MIG.fullmatch(name)
         if profile is None:
             return None
