@@ -9,7 +9,7 @@ from io import TextIOBase
 from types import NoneType, UnionType
 from typing import Annotated, Any, BinaryIO, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from engine.controls import must_be_text
+from engine.controls import must_be_text, must_not_be_empty
 from statemachines.errors import LaharError
 
 __all__ = ["RequestError", "checked", "checked_methods", "must_fit"]
@@ -81,15 +81,17 @@ def must_fit(name: str, value: object, wanted: object) -> None:
         wanted: its annotation.
 
     Raises:
-        RequestError: it has another type, or a text in it is no UTF-8.
+        RequestError: it has another type, a text in it is no UTF-8, or it is an empty text and may be left out.
     """
     if not _fits(value, wanted):
         raise RequestError(f"{name} must be {_described(wanted)}, not {_type_of(value)}")
-    for text in _texts(value):
-        try:
+    try:
+        if isinstance(value, str) and NoneType in get_args(wanted):
+            must_not_be_empty(name, value)
+        for text in _texts(value):
             must_be_text(name, text)
-        except ValueError as error:
-            raise RequestError(str(error)) from None
+    except ValueError as error:
+        raise RequestError(str(error)) from None
 
 
 def _fits(value: object, wanted: object) -> bool:

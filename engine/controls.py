@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTROLS", "must_be_text", "visible_line"]
+__all__ = ["CONTROLS", "must_be_text", "must_not_be_empty", "visible_line"]
 
 CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 """Controls of terminals, ends of lines, and controls of the direction of writing."""
@@ -28,3 +28,17 @@ def must_be_text(what: str, given: str) -> None:
     """
     if any("\ud800" <= character <= "\udfff" for character in given):
         raise ValueError(f"{what} {given!r} is no UTF-8 text")
+
+
+def must_not_be_empty(what: str, given: str) -> None:
+    """Check a text that may be left out: an empty one names nothing.
+
+    Args:
+        what: what was given, for the error.
+        given: the text.
+
+    Raises:
+        ValueError: it is empty.
+    """
+    if not given:
+        raise ValueError(f"{what} is empty: leave it out, or name one")

@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statemachines.errors import SelectorError, UnknownNameError
-from statemachines.names import hint, must_not_be_misspelt
+from statemachines.names import hint, must_be_known, must_not_be_misspelt
 from statemachines.transition import Transition
-from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
+from statemachines.vocabulary import (
+    ATTEMPT_PHASES,
+    FAILED_REASONS,
+    JOB_PHASES,
+    LOST_REASONS,
+    REASONS,
+    TASK_PHASES,
+    TERMINAL_ATTEMPT_PHASES,
+)
 
 __all__ = ["BudgetSelector", "Selector", "parse_selector", "selects"]
 
@@ -63,14 +71,25 @@ def parse_selector(content: Mapping[str, Any]) -> Selector:
             raise SelectorError(f"{name}: no {having} has a phase {phase!r}{hint(phase, possible)}")
     if tasks and levels == {"job"}:
         raise SelectorError("task: a transition of a job is of no task; leave out the task, or select the level task or replica")
-    try:
-        must_not_be_misspelt("reason", reasons, REASONS)
-    except UnknownNameError as error:
-        raise SelectorError(f"reason: {error}") from None
+    _check_reasons(reasons, levels, phases)
     labels = content.get("labels") or {}
     if not isinstance(labels, Mapping) or not all(isinstance(part, str) for pair in labels.items() for part in pair):
         raise SelectorError("labels: give a map of label to value, both strings")
     return Selector(levels, sources, phases, reasons, tasks, dict(labels))
+
+
+def _check_reasons(reasons: frozenset[str], levels: frozenset[str], phases: frozenset[str]) -> None:
+    """Refuse a reason that no selected transition has: ends of replicas have Lahar's, all others may have a controller's own."""
+    if reasons and levels == {"task"}:
+        raise SelectorError("reason: a transition of a task has none; leave out the reason, or select the level job or replica")
+    ends = levels == {"replica"} and phases and phases <= TERMINAL_ATTEMPT_PHASES
+    try:
+        if ends:
+            must_be_known("reason of an end", reasons, FAILED_REASONS | LOST_REASONS)
+        else:
+            must_not_be_misspelt("reason", reasons, REASONS)
+    except UnknownNameError as error:
+        raise SelectorError(f"reason: {error}") from None
 
 
 def _names(content: Mapping[str, Any], name: str) -> frozenset[str]:

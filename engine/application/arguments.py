@@ -10,28 +10,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from engine.application.errors import RequestError
-from engine.events.times import Micros, format_time, from_micros, to_micros
-from engine.log.producer_time import wall_clock
-from engine.moments import parse_moment
+from engine.events.times import format_time, to_micros
 
-__all__ = ["as_json", "as_read", "moment_of"]
-
-
-def moment_of(given: datetime | str) -> Micros:
-    """Return a moment as microseconds; without a time zone it is UTC.
-
-    Args:
-        given: a `datetime`, or a time as on the command line: `2026-05-01 14:05`, `yesterday 14:05`, `-2h`.
-
-    Raises:
-        RequestError: a text is no time.
-    """
-    if isinstance(given, datetime):
-        return to_micros(given)
-    try:
-        return to_micros(parse_moment(given, from_micros(wall_clock())))
-    except ValueError as error:
-        raise RequestError(str(error)) from None
+__all__ = ["as_json", "as_read"]
 
 
 def as_read(given: Mapping[str, Any], what: str) -> dict[str, Any]:

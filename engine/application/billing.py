@@ -8,7 +8,7 @@ from decimal import Decimal
 from shutil import copyfileobj
 from typing import Any, BinaryIO, TypeVar
 
-from engine.application.arguments import as_read, moment_of
+from engine.application.arguments import as_read
 from engine.application.errors import RequestError
 from engine.application.feed import Feed
 from engine.application.prices import PriceBooks, book_of, check_book, diff_books, spec_of
@@ -38,6 +38,7 @@ from engine.history.closings import Closing, closings, is_behind
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
 from engine.history.formatting import exact
+from engine.history.moment_argument import moment_of
 from engine.history.reading import cluster_facts, cluster_records, events_of
 from engine.history.record_events import events_behind
 from engine.log.port import SearchableLog
@@ -215,8 +216,7 @@ class Bills:
             tenant: as in `records`.
             other: as in `records`.
         """
-        moment = until if isinstance(until, int) else moment_of(until)
-        runs, faults = quote(self._source, moment, tenant=tenant, other=other)
+        runs, faults = quote(self._source, moment_of(until), tenant=tenant, other=other)
         return quotes(runs, self._versions()), faults
 
     def is_behind(self, month: Month) -> bool:

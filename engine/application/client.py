@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Self, TypeVar, get_args
 from uuid import uuid4
 
 from engine.application.apply import AppliedObject, apply_parts, parts_of
-from engine.application.arguments import as_read, moment_of
+from engine.application.arguments import as_read
 from engine.application.billing import Bills, close_period
 from engine.application.errors import RequestError
 from engine.application.feed import Feed, Taken
@@ -38,6 +38,7 @@ from engine.history.explanation import Explanation
 from engine.history.fold import fold
 from engine.history.letters import Letter, latest_letters, meant_letters
 from engine.history.listing import Filter, JobLine
+from engine.history.moment_argument import moment_of
 from engine.history.reading import cluster_facts, cluster_of, events_of, job_events
 from engine.history.subscribe import Followed, Subscription, Wanted
 from engine.history.timeline import Timeline, timeline

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from engine.application.arguments import moment_of
 from engine.application.errors import RequestError
 from engine.events import Data, Event, decode
 from engine.history.errors import TokenError
+from engine.history.moment_argument import moment_of
 from engine.history.subscribe import CaughtUp, Start, Subscription
 from engine.history.token import is_token
 from engine.log.errors import LogError

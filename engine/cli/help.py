@@ -13,7 +13,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import CommandFunctionType
 
-from engine.controls import must_be_text
+from engine.controls import must_be_text, must_not_be_empty
 from engine.moments import before_now, zone_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Command(TyperCommand):
         """Parse the arguments; if one of them is a time, `-1h` is not an option.
 
         Raises:
-            ValueError: a text is no UTF-8. Paths, and the URL of the log, may be any bytes.
+            ValueError: a text is no UTF-8, or an option that is not set has an empty one. Paths, and the URL of the log, may be any
+                bytes.
         """
         if any(isinstance(one, TyperArgument) and (one.metavar or "").startswith("TIME") for one in self.params):
             args = [text.removeprefix("-") if before_now(text) is not None else text for text in args]
@@ -88,7 +89,10 @@ class Command(TyperCommand):
             value = None if one.name == "log" else ctx.params.get(one.name or "")
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str):
-                    must_be_text(one.metavar or "" if isinstance(one, TyperArgument) else one.opts[0], text)
+                    named = one.metavar or "" if isinstance(one, TyperArgument) else one.opts[0]
+                    must_be_text(named, text)
+                    if isinstance(one, TyperOption) and one.default is None:
+                        must_not_be_empty(named, text)
         return rest
 
 

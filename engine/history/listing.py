@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Final, get_type_hints
+from typing import Final, cast, get_type_hints
 
 from engine.arguments import must_fit
 from engine.events.inputs import OTHER
 from engine.events.job_state import STATED, JobState
 from engine.events.outcomes import Accounted
+from engine.events.times import Micros
 from engine.history.claimed_names import CLAIMING
 from engine.history.facts import JobLine, Jobs
+from engine.history.moment_argument import moment_of
 from statemachines.names import must_be_known
 from statemachines.vocabulary import JOB_PHASES
 
@@ -39,8 +42,8 @@ class Filter:
     phases: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
     """Reason of the job, or of one of its open or closed attempts."""
-    since: int | None = None
-    """The job's phase has changed since this time (microseconds); opening counts."""
+    since: Micros | datetime | str | None = None
+    """The job's phase has changed since this time, as `as_of` takes it; opening counts."""
     other: bool = False
     """Include jobs of kind `Other`: pods of services."""
     name: str | None = None
@@ -50,7 +53,7 @@ class Filter:
         """Check types, and names of closed vocabularies; one phase or reason may be given as a text, several in any collection.
 
         Raises:
-            RequestError: a condition has a wrong type.
+            RequestError: a condition has a wrong type, is empty, or is no time.
             UnknownNameError: there is no such phase.
         """
         for name, wanted in _conditions().items():
@@ -59,6 +62,13 @@ class Filter:
             given: str | Collection[str] = getattr(self, name)
             object.__setattr__(self, name, frozenset({given} if isinstance(given, str) else given))
         must_be_known("job phase", self.phases, JOB_PHASES)
+        if self.since is not None:
+            object.__setattr__(self, "since", moment_of(self.since))
+
+    @property
+    def changed_since(self) -> Micros | None:
+        """`since` in microseconds."""
+        return cast("Micros | None", self.since)
 
     def passes(self, job: JobLine) -> bool:
         """Return whether a job matches."""
@@ -73,7 +83,7 @@ class Filter:
             and (self.node is None or self.node in job.nodes)
             and (not self.phases or job.phase in self.phases)
             and (not self.reasons or not self.reasons.isdisjoint(job.reasons))
-            and (self.since is None or job.since >= self.since)
+            and (self.changed_since is None or job.since >= self.changed_since)
         )
 
 

@@ -310,8 +310,8 @@ class JobTables:
             only("jobs.kind <> ?", OTHER)
         if wanted.phases:
             only(f"jobs.phase IN {_marks(wanted.phases)}", *map(_bound, wanted.phases))
-        if wanted.since is not None:
-            only("jobs.since >= ?", max(min(wanted.since, _LARGEST), -_LARGEST))
+        if wanted.changed_since is not None:
+            only("jobs.since >= ?", max(min(wanted.changed_since, _LARGEST), -_LARGEST))
         if wanted.node is not None:
             only("instr(jobs.nodes, ?)", _bound(_written(wanted.node)))
         if wanted.reasons:

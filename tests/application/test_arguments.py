@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import lahar
+from engine.events.times import format_time, from_micros
 from tests.application.test_client import JOB, QUEUE, pod
 
 OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "Notebook", "name": "n", "uid": "o", "controller": True}
@@ -68,8 +69,17 @@ MISTAKES: dict[str, tuple[Call, str]] = {
         "phases must be a text or a list of texts",
     ),
     "a number as phases": (lambda _: lahar.Filter(phases=3), "phases must be a text or a list of texts, not 'int'"),
-    "a text as microseconds": (lambda _: lahar.Filter(since="-2h"), "since must be a whole number or None, not 'str'"),
-    "a datetime as microseconds": (lambda _: lahar.Filter(since=datetime.now(UTC)), "since must be a whole number"),
+    "a text that is no time": (lambda _: lahar.Filter(since="yesteday"), "'yesteday' is no time: write 2026-05-01"),
+    "a day as a time": (
+        lambda _: lahar.Filter(since=date(2026, 5, 1)),
+        "since must be a whole number or a datetime or a text",
+    ),
+    "an empty queue": (lambda _: lahar.Filter(queue=""), "queue is empty: leave it out, or name one"),
+    "an empty phase": (lambda _: lahar.Filter(phases=""), "no job phase ''"),
+    "an empty reason": (lambda log: log.jobs(lahar.Filter(reasons=[""])), "no reason ''"),
+    "an empty tenant": (lambda log: log.bills.records(tenant=""), "tenant is empty: leave it out, or name one"),
+    "an empty cluster": (lambda log: log.summary(cluster=""), "cluster is empty: leave it out, or name one"),
+    "an empty queue of events": (lambda log: log.subscribe(queue=""), "queue is empty: leave it out, or name one"),
     "a number in a filter": (lambda _: lahar.Filter(queue=3), "queue must be a text or None, not 'int'"),
     "a text as a filter": (lambda log: log.jobs("Failed"), "wanted must be a Filter or None, not 'str'"),
     "nothing to ingest": (lambda log: log.ingest(None), "objects must be a list of dicts, not 'NoneType'"),
@@ -127,6 +137,14 @@ def test_times_are_texts_as_on_the_command_line(log: lahar.Lahar) -> None:
     assert log.as_of(datetime(2020, 1, 1, tzinfo=UTC), "ml/train") is None
     assert [event.data.TYPE for event in log.subscribe("2 hours ago", types="job.opened")] == ["lahar.job.opened.v1"]
     assert list(log.subscribe("2099-01-01")) == []
+
+
+def test_a_filter_takes_the_times_that_as_of_takes(log: lahar.Lahar) -> None:
+    (job,) = log.jobs()
+    for since in (job.since, from_micros(job.since), format_time(job.since), "2 hours ago", "yesterday 14:05"):
+        assert [line.name for line in log.jobs(lahar.Filter(since=since))] == ["train"]
+    for since in (job.since + 1, from_micros(job.since + 1), "+1h", "2099-01-01"):
+        assert log.jobs(lahar.Filter(since=since)) == []
 
 
 def test_a_filter_takes_one_name_or_several(log: lahar.Lahar) -> None:

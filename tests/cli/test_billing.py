@@ -382,7 +382,7 @@ def test_a_month_that_has_not_ended_is_not_closed_from_the_future(lahar):
     assert lahar("billing", "close", "2100-01", code=2).err == f"lahar: {told}\n"
 
 
-@pytest.mark.parametrize("period", ["2023-5", "bogus", "2023-99", "0000-01", "2023-05-01", ""])
+@pytest.mark.parametrize("period", ["2023-5", "bogus", "2023-99", "0000-01", "2023-05-01"])
 @pytest.mark.parametrize("question", ["invoice", "records", "export", "budgets", "report"])
 def test_a_period_that_is_no_month_is_refused(billed, question, period):
     done = billed("billing", question, "--period", period, code=2)

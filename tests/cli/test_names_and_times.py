@@ -2,9 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
+
+from engine.cli.main import app
 
 WAITING = Path(__file__).parents[2] / "examples" / "waiting-gang"
 POD = {
@@ -57,9 +62,9 @@ def seen(lahar):
         (["job", "command", "etl-nightly", "AbrtJob"], "did you mean AbortJob?"),
         (["simulate", "--format", "openbb"], "did you mean openb?"),
         (["import-trace", "--format", "openbb", "x.csv"], "did you mean openb?"),
-        (["job", "list", "--phase", ""], "a phase or a reason is empty"),
+        (["job", "list", "--phase", ""], "--phase is empty"),
         (["job", "list", "--reason", "AppFailed,,OomKilled"], "a phase or a reason is empty"),
-        (["events", "--reason", ""], "a phase or a reason is empty"),
+        (["events", "--reason", ""], "--reason is empty"),
         (["history", "etl-nightly", "--phase", ","], "a phase or a reason is empty"),
         (["events", "--since", "1h", "--until", "2h"], "--since is later than --until (1h, 2h): nothing lies between"),
         (["events", "--from", "2026-05-02", "--until", "2026-05-01"], "--from is later than --until"),
@@ -74,6 +79,29 @@ def test_a_misspelt_name_is_refused_with_the_nearest_one(seen, arguments, hint):
 @pytest.mark.parametrize("option", ["--queue", "--namespace", "--tenant", "--user", "--node"])
 def test_a_name_that_users_choose_is_an_empty_answer(seen, option):
     assert seen("job", "list", option, "nobody", "--json").records == []
+
+
+NAMES = {"NAME", "PHASE", "REASON", "TYPE", "JOB", "YYYY-MM", "ID", "TIME"}
+"""What options take that are names, or times."""
+
+
+def options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each option of each command that takes a name and may be left out, with the arguments that the command requires."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield from options(one, (*path, name))
+    required = [text for given in command.params if given.required for text in (*_flag(given), "x")]
+    for option in command.params:
+        if option.metavar in NAMES and option.default is None and _flag(option):
+            yield (*path, *required), option.opts[0]
+
+
+def _flag(given: Any) -> list[str]:
+    return [name for name in given.opts[:1] if name.startswith("-")]
+
+
+@pytest.mark.parametrize(("command", "option"), list(options(get_command(app))))
+def test_an_empty_name_is_refused_by_every_command(lahar, command, option):
+    assert lahar(*command, option, "", code=2).err == f"lahar: {option} is empty: leave it out, or name one\n"
 
 
 def test_a_reason_of_a_controller_is_known_once_it_is_in_the_log(seen):

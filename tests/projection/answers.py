@@ -52,12 +52,12 @@ def answers(jobs: Folds | JobTables, filters: Iterable[Filter] = ()) -> list[Any
     every = jobs.lines(Filter(other=True))
     found: list[Any] = [dumps([line.document() for line in every])]
     for name in ("queue", "user", "tenant", "cluster", "namespace"):
-        values = sorted({getattr(line, name) for line in every} | {"none"})
+        values = sorted({getattr(line, name) for line in every} - {""} | {"none"})
         found += [(name, value, ids(jobs, Filter(**{name: value}))) for value in values]
     for name, own, absent in (("phases", lambda line: {line.phase}, "WillEvicted"), ("reasons", lambda line: line.reasons, "x")):
         values = sorted({value for line in every for value in own(line)} - {None} | {absent})
         found += [(name, value, ids(jobs, Filter(**{name: frozenset({value, absent})}))) for value in values]
-    nodes = sorted({node for line in every for node in line.nodes} | {"none", '"'})
+    nodes = sorted({node for line in every for node in line.nodes} - {""} | {"none", '"'})
     found += [("node", node, ids(jobs, Filter(node=node))) for node in nodes]
     found += [("since", line.since, ids(jobs, Filter(since=line.since, other=True))) for line in every]
     found += [(str(wanted), ids(jobs, wanted)) for wanted in filters]

@@ -32,6 +32,7 @@ def test_names_of_an_open_vocabulary_pass_unless_they_are_almost_a_known_one():
         ({"level": "job", "from": "Runing"}, "did you mean Running?"),
         ({"reason": "OOMKilled"}, "did you mean OomKilled?"),
         ({"reasons": "OomKilled"}, "did you mean reason?"),
+        ({"level": "replica", "to": ["Failed", "Lost"], "reason": "NodeLosst"}, "did you mean NodeLost?"),
     ],
 )
 def test_a_callback_with_a_misspelt_name_is_refused_when_it_is_declared(selector, hint):

@@ -226,6 +226,11 @@ def test_the_first_transition_leaves_no_phase():
         ({"from": "Nowhere"}, "from: no job or replica or task has a phase 'Nowhere'"),
         ({"level": "job", "task": "worker"}, "task: a transition of a job is of no task"),
         ({"level": ["job"], "task": ["worker"], "to": "Failed"}, "select the level task or replica"),
+        (
+            {"level": "replica", "to": "Failed", "reason": "Foo"},
+            "reason: there is no reason of an end 'Foo'; write one of AppFailed, DeletedByApi",
+        ),
+        ({"level": "task", "reason": "OomKilled"}, "reason: a transition of a task has none"),
         ({"to": 3}, "to: give a string or a list of strings"),
         ({"task": ["a", 1]}, "task: give a string or a list of strings"),
         ({"labels": ["a"]}, "labels: give a map"),
