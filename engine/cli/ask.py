@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from typing import Annotated, Any
@@ -305,14 +304,10 @@ def diff_command(
 
 
 def _by_name(jobs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what is compared of jobs, by name; of several with one name the id is added."""
-    names = [f"{job['namespace']}/{job['name']}" for job in jobs]
-    count = Counter(names)
+    """Return what is compared of jobs, by `namespace/name@id`, which names a job whatever others have its name by then."""
     return {
-        name if count[name] == 1 else f"{name}@{job['id'][:8]}": {
-            field: job[field] for field in ("phase", "reason", "queue", "live")
-        }
-        for name, job in zip(names, jobs, strict=True)
+        f"{job['namespace']}/{job['name']}@{job['id']}": {field: job[field] for field in ("phase", "reason", "queue", "live")}
+        for job in jobs
     }
 
 

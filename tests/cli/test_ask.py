@@ -294,3 +294,18 @@ def test_a_diff_of_the_cluster_keeps_jobs_of_one_name_in_two_clusters_apart(laha
         )
     changes = lahar("diff", "2026-05-01 11:00", "2026-05-01 13:00", "--json", code=1).records
     assert len([change for change in changes if change["path"].startswith("jobs.") and change["path"].endswith(".phase")]) == 2
+
+
+def test_a_diff_of_the_cluster_names_a_job_alike_when_another_one_of_its_name_comes(lahar, folder):
+    for minute, uid in ((0, "first"), (30, "second")):
+        times = {"creationTimestamp": f"2026-05-01T12:{minute:02}:00Z"}
+        pod = {"kind": "Pod", "metadata": {"name": "etl", "namespace": "ml", "uid": uid, **times}, "status": {"phase": "Pending"}}
+        lahar("ingest", "--recorded", given=json.dumps({**pod, "spec": {"restartPolicy": "Never"}}))
+
+    def paths(before: str, after: str) -> list[str]:
+        changes = lahar("diff", f"2026-05-01 {before}", f"2026-05-01 {after}", "--json", code=1).records
+        return [change["path"] for change in changes if change["path"].endswith(".phase")]
+
+    assert paths("11:00", "12:15") == ["jobs.ml/etl@first.phase"]
+    assert paths("12:15", "13:00") == ["jobs.ml/etl@second.phase"]
+    assert lahar("job", "show", "ml/etl@first", "--json").records[0]["id"] == "first"
