@@ -204,7 +204,7 @@ class JobObserved(Input):
     reason: Text | None = None
     created: StatedMicros | None = None
     since: StatedMicros | None = None
-    """When it entered the phase, if the phase is no end and the object has the time."""
+    """When it entered the phase, if the phase is no end and the object has the time, or a pod of it in the same List."""
     ended: StatedMicros | None = None
     queue: Name = "default"
     tenant: Name | None = None

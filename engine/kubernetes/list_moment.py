@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from engine.events import Event, Message, Topic, decode, encode
+from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
 from engine.events.errors import EventError
-from engine.events.inputs import PodObserved
+from engine.events.inputs import JobObserved, PodObserved
 from engine.kubernetes.owner_chains import OwnerChains
 
 __all__ = ["ListMoments", "of_one_moment"]
@@ -60,18 +60,23 @@ def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, 
 
     Pods stand in the order of their creation, so that a pod which was made to replace another one is known as its next attempt. Of
     several pods of one job each says whether more of them follow. Not those that name a managed job: its size is known without
-    them, and a claim that is not true makes each of them a job of its own.
+    them, and a claim that is not true makes each of them a job of its own. A job that runs by its counts of pods, which state no
+    time, runs since the first of its pods started.
     """
     recorded = max((message.recordedtime for _, message in inputs), default=0)
     inputs = [(topic, message._replace(recordedtime=recorded)) for topic, message in inputs]
     places: dict[int, _Place] = {}
     groups: dict[int, _Group] = {}
+    starts: dict[tuple[str, str], int] = {}
     for number, (topic, message) in enumerate(inputs):
         pod = _pod_of(message) if topic == "pods" else None
         if pod is not None:
             places[number] = (pod.created, pod.name, pod.uid)
             if not pod.managed:
                 groups[number] = (message.clusterid, pod.job, pod.namespace)
+                if pod.running is not None:
+                    job = message.clusterid, pod.job
+                    starts[job] = min(starts.get(job, pod.running), pod.running)
     order = sorted(range(len(inputs)), key=lambda number: (_ORDER.index(inputs[number][0]), places.get(number, (0, "", ""))))
     last: dict[_Group, int] = {}
     several: set[_Group] = set()
@@ -80,19 +85,36 @@ def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, 
         if group is not None:
             several |= {group} & last.keys()
             last[group] = number
-    return [
-        (topic, _marked(message, last=last[groups[number]] == number) if groups.get(number) in several else message)
-        for number in order
-        for topic, message in (inputs[number],)
-    ]
+    made: list[tuple[Topic, Message]] = []
+    for number in order:
+        topic, message = inputs[number]
+        start = starts.get((message.clusterid, message.subject)) if topic == "jobs" else None
+        if start is not None:
+            message = _dated(message, start)
+        elif groups.get(number) in several:
+            message = _marked(message, last=last[groups[number]] == number)
+        made.append((topic, message))
+    return made
+
+
+def _data_of(message: Message) -> Data | None:
+    try:
+        return decode(message).data
+    except EventError:
+        return None  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
 
 
 def _pod_of(message: Message) -> PodObserved | None:
-    try:
-        data = decode(message).data
-    except EventError:
-        return None  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
+    data = _data_of(message)
     return data if isinstance(data, PodObserved) else None
+
+
+def _dated(message: Message, start: int) -> Message:
+    """Return a job's observation with the time since which it runs, where it states none: its controller only counts pods."""
+    data = _data_of(message)
+    if not isinstance(data, JobObserved) or data.owner_decides or data.phase != "Running" or data.since is not None:
+        return message
+    return encode(replace(decode(message), data=replace(data, since=start)), message.key)
 
 
 def _marked(message: Message, *, last: bool) -> Message:

@@ -128,11 +128,15 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
 def _entered(turn: Turn, job: Job, seen: JobObserved, phase: JobPhase) -> int:
     """Return when the job entered a phase: the time in the object, that of its last write, else when the observation arrived.
 
-    A phase that its attempts show began with their last change.
+    A phase that its attempts show began with their last change. A job whose owner only counts pods runs since the first of its
+    attempts started; those of before its present phase do not count.
     """
     if phase != seen.phase:
         return max([task.latest for task in job.tasks.values()])
     stated = seen.ended if phase in FINISHED_JOB_PHASES else seen.since
+    if stated is None and phase == "Running" and not seen.owner_decides:
+        starts = (attempt.running for attempt in job.attempts if attempt.running is not None)
+        stated = min((start for start in starts if start >= job.since), default=None)
     return next(time for time in (stated, seen.written, turn.arrived) if time is not None)
 
 

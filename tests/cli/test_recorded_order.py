@@ -154,3 +154,32 @@ def test_lines_of_one_moment_may_be_many(lahar, folder):
     found = [event for event in lahar("events", "--job", "lab/train", "--json").records if "data" in event]
     assert found[-1]["recordedtime"] > "2026-04-01T08:00:05.001"
     assert {event["time"][19:] for event in found} == {".000000Z"}
+
+
+def listed(*items: str) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [json.loads(item)["object"] for item in items]})
+
+
+def batch(**status: Any) -> str:
+    content = json.loads(line("ADDED", "Job", "train", 9, spec={"completions": 2, "parallelism": 2}, status=status))
+    content["object"]["apiVersion"] = "batch/v1"
+    return json.dumps(content)
+
+
+def batch_pod(number: int, phase: str, started: int, **ended: Any) -> str:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "train", "controller": True}
+    state = {"terminated": {"startedAt": at(started), **ended}} if ended else {"running": {"startedAt": at(started)}}
+    status = {"phase": phase, "containerStatuses": [{"name": "c", "state": state}]}
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
+    return line("ADDED", "Pod", f"train-{number}", number, metadata={"ownerReferences": [owner]}, spec=spec, status=status)
+
+
+@pytest.mark.parametrize("options", [(), ("--recorded",)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_job_that_only_counts_pods_runs_since_the_first_of_them_in_its_list(lahar, folder, options, turned):
+    """The counts of a batch Job state no time; those of its pods in the same List do."""
+    ended = batch_pod(1, "Succeeded", 7, finishedAt=at(20), exitCode=0)
+    items = [node(50), batch(active=1, ready=1, succeeded=1, startTime=at(1)), batch_pod(2, "Running", 25), ended]
+    lahar("ingest", *options, given=listed(*(items[::-1] if turned else items)))
+    found = lahar("events", "--job", "lab/train", "--type", "lahar.job.phase_changed.v1", "--json").records
+    assert [(event["data"]["phase"], event["time"][:19] + "Z") for event in found if "data" in event] == [("Running", at(7))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,6 +115,23 @@ def test_a_deletion_with_the_version_of_the_end_is_read_too(driver):
     driver.gone(of_pod(2, "Failed", ended=9, reason="AppFailed"), at=12)
     assert driver.job().by_uid["p"].object == "gone"
     assert (driver.outcome, driver.job().counts.failed) == ("applied", 1)
+
+
+def test_a_job_that_only_counts_pods_runs_since_the_first_of_those_that_were_seen(driver):
+    """Its pod was seen after its end only, so that it did not begin the phase."""
+    driver.owner(seen("Pending", 1), at=1)
+    driver.see(of_pod(2, "Succeeded", ended=9), at=10)
+    assert driver.phase() == "Pending"
+    driver.owner(seen("Running", 3, written=20), at=30)
+    assert times(driver, JobPhaseChanged) == [2]
+
+
+def test_pods_of_before_a_suspension_do_not_begin_what_follows_it(driver):
+    driver.owner(seen("Running", 1, since=2), at=3)
+    driver.see(of_pod(2, "Succeeded", ended=9), at=10)
+    driver.owner(replace(seen("Pending", 3, since=15), owner_decides=True), at=16)
+    driver.owner(seen("Running", 4), at=30)
+    assert times(driver, JobPhaseChanged) == [2, 15, 30]
 
 
 # --- the law ------------------------------------------------------------------------------------------------------------------
