@@ -75,7 +75,7 @@ def advance(
     phase, reason = _judge(turn, job, attempt, pod)
     if attempt.uid is None:
         yield turn.event(job, AttemptChanged(attempt.task, attempt.index, attempt.number, uid=pod.uid, version=pod.version))
-    if shows_devices(attempt, pod):
+    if attempt.requests.unmetered and shows_devices(attempt, pod):
         yield _devices(turn, job, attempt, pod)
     entered = None if phase == attempt.phase else next_attempt_phase(attempt.phase, phase)
     if entered is not None and entered != attempt.phase:
@@ -270,7 +270,7 @@ def _changed(
     new_message = pod.message != "" and attempt.phase == pod.phase and gist(excerpt(pod.message)) != attempt.gist
     owner = _later_owner(turn, job, attempt, pod)
     new_fact = new_reason or new_ready or new_disruption or new_message or started is not None or owner is not None
-    requests = _requests(attempt, pod, seen)
+    requests = _requests(attempt, pod, seen) if pod.requests.unmetered else pod.requests  # most pods name no device
     resized = requests != attempt.requests
     if not (new_fact or restarts > attempt.restarts or resized):
         return None
