@@ -58,14 +58,15 @@ def leave(turn: Turn, job: Job, root: Job, pod: PodObserved) -> Events:
     """Record that a pod moves from its job to the one above it. The phases of a job that keeps no pod follow."""
     attempt = job.by_uid[pod.uid]
     yield turn.event(job, _moved(job, attempt, root, pod), attempt.created)
-    task = job.tasks[attempt.task]
+    task, time = job.tasks[attempt.task], attempt.since
     if task.counts == Counters() and task.phase != "Pending":
-        time = max(task.since, attempt.since)
-        yield turn.event(job, TaskPhaseChanged(attempt.task, "Pending", task.phase, reason=MOVED), time)
+        yield turn.event(job, TaskPhaseChanged(attempt.task, "Pending", task.phase, reason=MOVED), max(task.since, time))
     if job.counts == Counters():
-        yield from observed_jobs.follow_attempts(turn, job, attempt.since)
+        yield from observed_jobs.follow_attempts(turn, job, time)
     else:
-        yield from follow(turn, job, {attempt.task: attempt.since})
+        if not job.live:  # all that is left has ended
+            time = max([one.since for one in job.attempts if one.uid is not None])
+        yield from follow(turn, job, {attempt.task: time})
     if job.lost:
         yield from lost_pods.stop_waiting(turn, job, attempt)
 

@@ -199,6 +199,18 @@ def test_what_is_left_decides_the_phase() -> None:
     assert (driver.phase("c"), driver.phase("rj")) == ("Completed", "Running")
 
 
+@pytest.mark.parametrize("listed", [None, "last"])
+def test_what_is_left_ends_with_the_last_of_it_and_not_when_the_pod_that_moves_began(listed: str | None) -> None:
+    driver = Driver()
+    driver.see(worker("p", 1))
+    driver.see(worker("q", 1, phase="Succeeded", ended=9))
+    driver.see(worker("r", 1, phase="Succeeded", ended=5, task="other"))
+    driver.see(worker("p", 2, chain="rj", listed=listed))
+    ours = [event for event in driver.events if event.subject == "c"]
+    ends = [(event.data.phase, event.time) for event in ours if isinstance(event.data, JobPhaseChanged | TaskPhaseChanged)]
+    assert ends[-2:] == [("Completed", START + 9 * SECOND)] * 2
+
+
 @pytest.mark.parametrize("part", [True, False])
 def test_the_object_of_a_job_whose_pods_have_moved_is_followed_unless_it_is_a_part(part: bool) -> None:
     driver = Driver()
