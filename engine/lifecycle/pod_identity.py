@@ -61,7 +61,7 @@ def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
     task = job.tasks.get(pod.task or MAIN)
     if task is None and len(job.tasks) >= TASKS:
         return f"pod {pod.name} is of another task, and the job has {TASKS} tasks, which is the most"
-    index = pod.index
+    index = _own_index(job, pod)
     if index is None and task is not None and not task.open:
         index = task.next_index
     if index is not None and index >= max_replicas:
@@ -85,6 +85,14 @@ def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
     return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
 
 
+def _own_index(job: Job, pod: PodObserved) -> int | None:
+    """Return the replica of a job that a new pod names; `None`: none.
+
+    A completion index without a task counts the pods of its controller, of which the job may have several.
+    """
+    return pod.index if pod.task is not None or owner_below(job, pod) is None else None
+
+
 def _earlier(job: str, attempt: Attempt) -> EarlierAttempt:
     return EarlierAttempt(job, attempt.task, attempt.index, attempt.number)
 
@@ -97,8 +105,9 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     """
     name = pod.task or MAIN
     task = job.tasks.get(name)
-    if pod.index is not None:
-        index, how = pod.index, "given"
+    given = _own_index(job, pod)
+    if given is not None:
+        index, how = given, "given"
     elif task is not None and task.open:
         index, how = task.open[0], "reused"
     else:

@@ -182,6 +182,18 @@ def test_an_older_observation_moves_nothing() -> None:
     assert (moves(driver), driver.outcome) == ([], "duplicate")
 
 
+def test_a_completion_index_of_a_job_below_names_no_replica_of_the_root() -> None:
+    """The Job's pods moved in another order than that of their indexes; a later command reads none of their chain."""
+    driver = Driver()
+    for uid, index in (("p", 3), ("q", 0)):
+        driver.see(worker(uid, 1, index=index))
+        driver.see(worker(uid, 2, chain="rj", index=None))
+    driver.see(worker("r", 1, index=1))
+    assert job_of(driver) == {"p": "rj", "q": "rj", "r": "rj"}
+    assert driver.of(AttemptEnded) == [], "a pod that lives was given up"
+    assert driver.job("rj").live == 3
+
+
 def test_later_pods_of_a_controller_whose_pods_have_moved_belong_to_the_root_at_once() -> None:
     driver = Driver()
     driver.see(worker("p", 1))
