@@ -77,7 +77,8 @@ is left out. The examples below are the `data` alone.
   other change becomes a new version; Lahar reads old versions for ever ([Historic versions](#historic-versions)) and writes only
   the current one.
 - **Operational** types describe Lahar's own bookkeeping and may change with a release. Do not build on them.
-- **Ends are final**: each attempt has exactly one `lahar.attempt.ended`; later facts are `lahar.attempt.late_fact`.
+- **Ends are final**: each attempt ends with exactly one `lahar.attempt.ended`; later facts are `lahar.attempt.late_fact`. One
+  whose pod moves to another job has `lahar.attempt.moved` instead, and its end is in that job: count both as no longer live.
 """
 
 

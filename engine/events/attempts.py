@@ -125,7 +125,7 @@ class AttemptTerminating(AttemptEvent):
 
 @event("lahar.attempt.ended.v1", topic="job-events")
 class AttemptEnded(AttemptEvent):
-    """The attempt has ended; exactly one such event for each attempt."""
+    """The attempt has ended; exactly one such event for each attempt whose pod does not move to another job."""
 
     phase: TerminalPhase = "Succeeded"
     previous: AttemptPhase = "Running"
