@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from engine.events import Data, Event
 from engine.events.actions import ActionTaken, EventRaised
-from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptRunning
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptMoved, AttemptRunning
 from engine.events.jobs import JobNoticeAnswered
 from engine.events.outcomes import JobRejected
 from engine.events.times import Micros
@@ -91,6 +91,10 @@ class Ledger(Summary):
             stay = Stay(event.subject, job.queue, data.node, job.open[slot].requests.gpu, event.time)
             self.stays.append(stay)
             self._open[event.subject, *slot] = stay
+        elif isinstance(data, AttemptMoved):
+            moved = self._open.pop((event.subject, data.task, data.index, data.attempt), None)
+            if moved is not None:  # its whole stay is the other job's
+                moved.running, moved.end = None, moved.bound
         elif isinstance(data, AttemptRunning | AttemptEnded):
             self._change(event.subject, cast("Event[AttemptRunning | AttemptEnded]", event))
         elif isinstance(data, EventRaised | ActionTaken):

@@ -31,6 +31,7 @@ from engine.events.times import Micros, format_time
 from engine.history.letters import dead_lettered
 from engine.history.reading import cluster_facts, job_events
 from engine.history.view import JobView
+from engine.lifecycle.observed_jobs import MOVED
 from engine.log.port import Searchable
 from engine.simulation.cluster import Conduct
 from engine.simulation.errors import SimulationError
@@ -120,7 +121,10 @@ def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, 
     window = {
         ident: view
         for ident, view in history.views.items()
-        if view.kind != OTHER and view.submitted <= stop and not (view.phase in _ENDED and view.since <= begin)
+        if view.kind != OTHER
+        and view.submitted <= stop
+        and not (view.phase in _ENDED and view.since <= begin)
+        and (view.attempts or view.reason != MOVED)
     }
     jobs, left_out = _jobs(window, begin, history, _said(log, history))
     if not jobs:

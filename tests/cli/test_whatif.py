@@ -277,6 +277,32 @@ def test_pods_of_services_keep_their_places(of_others: Lahar, folder: Path) -> N
     assert 19 * 60 < answer["jobs"]["default/second"]["wait_seconds"]["what_if"] < 19 * 60 + 10
 
 
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_pod_that_moved_to_the_job_above_its_own_is_simulated_there_alone(of_others: Lahar, stays: bool) -> None:
+    """Two pods of 2 GPUs each, of a RayCluster whose RayJob was read later; `stays`: one had ended before that."""
+
+    def worker(name: str, version: str, ended: bool) -> dict[str, Any]:
+        one = pod(name, 2, ("10:00:00", "10:00:30", "10:00:35", "10:10:35"))
+        one["metadata"]["ownerReferences"] = [cluster_owner]
+        one["metadata"]["resourceVersion"] = version
+        if not ended:
+            one["status"]["phase"] = "Running"
+            one["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": f"{DAY}10:00:35Z"}}
+        return one
+
+    cluster_owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rc", "uid": "u-rc", "controller": True}
+    job_owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "rj", "uid": "u-rj", "controller": True}
+    metadata = {"name": "rc", "namespace": "default", "uid": "u-rc", "ownerReferences": [job_owner]}
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata}
+    of_others("ingest", given="\n".join(json.dumps(one) for one in (worker("p", "1", ended=False), worker("q", "1", ended=stays))))
+    later = [cluster, worker("p", "2", ended=True), worker("q", "2", ended=True)]
+    of_others("ingest", given="\n".join(json.dumps(one) for one in later))
+    done = of_others("whatif", "--nodes", "nodes.csv", "--json")
+    assert "could not be simulated" not in done.err
+    assert done.record["total"]["jobs"]["recorded"] == (4 if stays else 3)
+    assert done.record["total"]["gpu_seconds_held"]["recorded"] == 4 * (605 + 305) + 2 * 2 * 605
+
+
 def test_unreadable_inputs_are_passed_over(simulated: Lahar, folder: Path) -> None:
     simulated("ingest", given="garbage {{{\n", code=1)
     assert simulated("whatif", "--nodes", "more.csv", "--json").record["total"]["jobs"]["recorded"] == 4
