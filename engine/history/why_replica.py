@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.events.attempts import AttemptEnded, AttemptEvent
+from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptMoved
 from engine.history.advice import advice
 from engine.history.errors import HistoryError
 from engine.history.explanation import Explanation
@@ -45,19 +45,20 @@ def why_replica(history: JobHistory, task: str, index: int) -> Explanation | Non
     if not attempts and index >= job.tasks[task].replicas:
         return None
     present = max(attempts, key=lambda attempt: attempt.number, default=None)
+    own = [
+        event
+        for event in history.events
+        if isinstance(event.data, AttemptEvent) and (event.data.task, event.data.index) == (task, index)
+    ]
     if present is None:
-        groups = [Group(task, MISSING, state="has no pod yet", missing=[index])]
+        state = "has no pod any more" if own and isinstance(own[-1].data, AttemptMoved) else "has no pod yet"
+        groups = [Group(task, MISSING, state=state, missing=[index])]
     else:
         groups = grouped(job, [present], refusals(history.events))
     details = [f"The job is {job.phase}."]
     if present is not None and present.pod:
         details.append(f"Its pod is {present.pod}" + (f", uid {present.uid}." if present.uid else "."))
     details += of_object(job) + waiting_tasks(job, [needed for needed in depends(job) if needed[0] == task])
-    own = [
-        event
-        for event in history.events
-        if isinstance(event.data, AttemptEvent) and (event.data.task, event.data.index) == (task, index)
-    ]
     ends = [
         event for event in own if isinstance(event.data, AttemptEnded) and (present is None or event.data.attempt != present.number)
     ]

@@ -219,6 +219,7 @@ def test_executors_move_to_the_job_of_their_driver_that_came_later(lahar):
     assert (below["phase"], below["reason"], below["attempts"], below["live"]) == ("Terminated", "Moved", 0, 0)
     assert "2 of its pods moved to SparkApplication/agg, job u-agg, of which it is a part." in lahar("why", "u-agg-driver").out
     assert "2 of its pods came from job u-agg-driver, which is a part of it." in lahar("why", "u-agg").out
+    assert "main[1] has no pod any more." in lahar("why", "u-agg-driver", "main[1]").out
     told = lahar("events").out
     assert told.count("attempt.moved.v1") == 2
     lahar("ingest", "--recorded", given=streams)  # both again
