@@ -62,7 +62,7 @@ def attempt_of(data: AttemptEvent | Usage) -> str:
 
 
 def moved(data: AttemptMoved) -> str:
-    """Say to which job a pod moved, and how that became known."""
+    """Describe to which job a pod moved, and how that became known."""
     how = "its owners were read up to that job" if data.reason == "chain" else "the pod that controls it belongs to that job"
     return f"pod {data.pod} ({attempt_of(data)}) moved to {data.owner}, job {data.to}: {how}"
 

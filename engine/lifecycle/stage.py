@@ -104,7 +104,7 @@ class LifecycleStage:
             strangers: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
             max_replicas: most replicas of a job, all tasks together.
             services: further kinds whose pods are services (`SERVICE_KINDS` has the others).
-            accelerators: the table that says which resources of a managed job's pods are GPUs.
+            accelerators: table of the resources of managed jobs' pods that are GPUs.
         """
         self.strangers = strangers
         self.max_replicas = max_replicas
@@ -320,7 +320,7 @@ class LifecycleStage:
 
 
 def _was_taken(named: Job, event: Event[Data]) -> bool:
-    """Return whether the job that an input names took it, when the pod that it is about had not moved or its wait was not over."""
+    """Return whether the job that an input names took it, before the pod moved or before the wait for its controller ended."""
     return event.id in named.seen or refused_inputs.was_released(named, event)
 
 

@@ -58,7 +58,7 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str, accelerato
         spec: the shape, judged to be in order.
         given: `spec` of the manifest, for the pod template as it was written.
         queue: name of the queue.
-        accelerators: the table that says which resources are GPUs.
+        accelerators: table of the resources that are GPUs.
     """
     replicas = batch_replicas(spec)
     at_once = 1 if spec.parallelism is None else spec.parallelism

@@ -81,7 +81,7 @@ def read_manifest(
         queues: the queues that exist beside Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
         seed: distinguishes two submissions of one `generateName`, such as the command's id.
         most_replicas: how many replicas a job may have, all tasks together.
-        accelerators: the table that says which resources are GPUs.
+        accelerators: table of the resources that are GPUs.
     """
     job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas, accelerators)
     if strict:
@@ -105,8 +105,8 @@ def update_spec(
         old: the specification as it stands; its templates may have been dropped.
         manifest: the whole new manifest.
         most_replicas: how many replicas a job may have, all tasks together.
-        accelerators: the table that says which resources are GPUs. A job whose templates are as they were keeps the requests that
-            it was opened with, whatever the table says now.
+        accelerators: table of the resources that are GPUs. A job whose templates are as they were keeps the requests that
+            it was opened with, whatever the table is now.
 
     Returns:
         The new specification, without templates where the old one has none, and no faults; or the old one and the faults.

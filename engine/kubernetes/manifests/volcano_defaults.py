@@ -45,7 +45,7 @@ def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any], accelerators: Acce
     Args:
         spec: the shape, with defaults, judged to be in order.
         given: `spec` of the manifest, for the pod templates as they were written.
-        accelerators: the table that says which resources are GPUs.
+        accelerators: table of the resources that are GPUs.
     """
     templates = [_template(task) for task in given.get("tasks") or []]
     return JobSpec(
