@@ -175,6 +175,14 @@ def test_a_pod_of_a_pod_of_a_pod_moves_to_the_job_that_has_the_first() -> None:
     assert [(move.source, move.to, move.owner) for move in moves(driver)] == [("x", "app", "SparkApplication/app")]
 
 
+def test_a_pod_whose_first_job_was_above_its_controller_stays() -> None:
+    driver = Driver()
+    driver.see(worker("p", 1, chain="rj"))
+    driver.see(worker("p", 2, chain="flow"))
+    assert (moves(driver), job_of(driver)) == ([], {"p": "rj"})
+    assert [data.owner for data in driver.of(AttemptChanged) if data.owner is not None] == []
+
+
 def test_an_older_observation_moves_nothing() -> None:
     driver = Driver()
     driver.see(worker("p", 5))
