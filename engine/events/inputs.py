@@ -81,6 +81,8 @@ class PodObserved(Input):
     """Name of the controller owner, where the job is an owner above it: labels name it, or the objects between were read."""
     controller: Name | None = None
     """uid of that controller owner."""
+    chained: bool = False
+    """The objects between the job and that controller owner were read: the job does not follow from labels, which may be edited."""
     service: Name | None = None
     """Kind of the owner, if that serves without end: ReplicaSet, StatefulSet, …"""
     managed: bool = False

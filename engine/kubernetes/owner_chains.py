@@ -141,6 +141,7 @@ def _of_root(pod: PodObserved, root: _Owner) -> PodObserved | None:
         owner=root.name,
         through=pod.through or pod.owner,
         controller=pod.controller or pod.job,
+        chained=True,
         service=None,
         index=None if pod.task is None else pod.index,
     )

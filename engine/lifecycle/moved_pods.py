@@ -27,6 +27,7 @@ def job_above(state: ShardState, job: Job, event: Event[PodObserved | PodDeleted
     """Return the job to which an observed pod of a job moves; `None`: it stays.
 
     The job itself has to be the pod's controller. After the move it is a controller below the other job, so no pod moves twice.
+    Labels move no pod: who may edit them could have its past billed to another job.
     """
     deleted = isinstance(event.data, PodDeleted)
     pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
@@ -34,6 +35,8 @@ def job_above(state: ShardState, job: Job, event: Event[PodObserved | PodDeleted
     if pod.kind == POD:  # what controls it is a pod, and may be an attempt of another job
         above = state.pod_jobs.get((job.cluster, job.namespace), {}).get(above, above)
     if above == job.id or job.managed or pod.managed or pod.owner is None or direct_owner(pod) != job.id:
+        return None
+    if pod.job != job.id and not pod.chained:
         return None
     attempt, root = job.by_uid.get(pod.uid), peek(state, above)
     if attempt is None or not attempt.live or attempt.controller is not None or not _may_take(state, root, job, pod):

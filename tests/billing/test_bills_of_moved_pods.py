@@ -110,7 +110,7 @@ def _observed(one: Seen, place: int, begun: int, ended: int | None, *, known: bo
     times = {"created": begun, "bound": begun, "running": begun, "ended": ended, "written": one.at, "proof": begun}
     requests = Requests(cpu_milli=1000 * one.cores)
     seen = pod(one.uid, "c", place + 1, state, kind="RayCluster", owner="rj-c", node="n", requests=requests, **times)
-    return replace(seen, job="rj", kind="RayJob", owner="rj", through="rj-c", controller="c") if known else seen
+    return replace(seen, job="rj", kind="RayJob", owner="rj", through="rj-c", controller="c", chained=True) if known else seen
 
 
 @settings(max_examples=40)

@@ -249,8 +249,8 @@ def test_what_was_known_before_pods_moved_can_be_asked(lahar):
     above = lahar("as-of", "2026-04-01T09:42:00Z", "u-agg", "--json").record
     assert len(above["attempts"]) == 3
     changed = lahar("diff", "--known", "2026-04-01T09:42:00Z", "2026-04-01T09:46:00Z", code=1).out
-    assert "jobs.lab/agg-driver.live" in changed
-    assert "jobs.lab/agg.live" in changed
+    assert "jobs.lab/agg-driver@u-agg-driver.live" in changed
+    assert "jobs.lab/agg@u-agg.live" in changed
     assert "agg-exec" not in lahar("timeline", "u-agg-driver").out
 
 

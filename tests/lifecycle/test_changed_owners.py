@@ -82,7 +82,8 @@ def test_a_replica_of_a_managed_job_that_loses_its_annotation_stays_its_replica(
 def of_cluster(version: int, phase: str = "Running", *, chain: bool, controller: str = "c", **fields: Any) -> PodObserved:
     """A pod of a RayCluster of a RayJob; `chain`: the RayCluster was read with it."""
     whose = pod("p", controller, version, phase, kind="RayCluster", owner=controller, node="n", running=2, **fields)
-    return replace(whose, job="rj", kind="RayJob", owner="rj", through=controller, controller=controller) if chain else whose
+    above = replace(whose, job="rj", kind="RayJob", owner="rj", through=controller, controller=controller, chained=True)
+    return above if chain else whose
 
 
 @pytest.mark.parametrize("crashed", [False, True])

@@ -26,7 +26,7 @@ def executor(uid: str, version: int | None, phase: str = "Running", *, chain: st
     seen = pod(uid, "driver", version, phase, kind=POD, owner="agg-driver", **fields)
     if not chain:
         return seen
-    return replace(seen, job=chain, kind="SparkApplication", owner=chain, through="agg-driver", controller="driver")
+    return replace(seen, job=chain, kind="SparkApplication", owner=chain, through="agg-driver", controller="driver", chained=True)
 
 
 def leader(version: int = 1, phase: str = "Running", job: str = "app", **fields: Any) -> PodObserved:
@@ -37,7 +37,7 @@ def worker(uid: str, version: int | None, *, chain: str = "", phase: str = "Runn
     """A pod of a RayCluster; `chain`: a job above it, which was read with it."""
     fields = {"node": "n", "running": 2, **fields}
     seen = pod(uid, "c", version, phase, kind="RayCluster", owner="rj-c", **fields)
-    return replace(seen, job=chain, kind="RayJob", owner=chain, through="rj-c", controller="c") if chain else seen
+    return replace(seen, job=chain, kind="RayJob", owner=chain, through="rj-c", controller="c", chained=True) if chain else seen
 
 
 def job_of(driver: Driver) -> dict[str, str]:
@@ -143,7 +143,7 @@ def test_a_second_root_moves_nothing() -> None:
 def test_another_controller_is_a_change_of_owner_and_moves_nothing() -> None:
     driver = Driver()
     driver.see(worker("p", 1))
-    driver.see(replace(worker("p", 2, chain="rj"), controller="d", through="rj-d"))
+    driver.see(replace(worker("p", 2, chain="rj"), controller="d", through="rj-d", chained=True))
     assert moves(driver) == []
     assert [data.owner for data in driver.of(AttemptChanged) if data.owner is not None] == ["RayJob/rj"]
 
@@ -171,7 +171,7 @@ def test_a_pod_of_a_pod_of_a_pod_moves_to_the_job_that_has_the_first() -> None:
     driver.see(below)
     driver.wait(61)
     driver.see(leader())
-    driver.see(replace(below, version="2", job="driver", owner="agg-driver", through="agg-exec-x", controller="x"))
+    driver.see(replace(below, version="2", job="driver", owner="agg-driver", through="agg-exec-x", controller="x", chained=True))
     assert [(move.source, move.to, move.owner) for move in moves(driver)] == [("x", "app", "SparkApplication/app")]
 
 
@@ -290,12 +290,22 @@ def test_a_parked_job_gets_no_pods_until_it_goes_on() -> None:
     driver.see(pod("p", "d", 1, "Running", kind="Job", owner="d", node="n", running=2))
     driver._drain(driver.stage.park(driver.state, driver.event(JobObserved("rj", "RayJob"), "rj"), driver.now, "broken"))
     below = pod("p", "d", 2, "Running", kind="Job", owner="d", node="n", running=2)
-    above = replace(below, job="rj", kind="RayJob", owner="rj", through="d", controller="d")
+    above = replace(below, job="rj", kind="RayJob", owner="rj", through="d", controller="d", chained=True)
     driver.see(above)
     assert job_of(driver)["p"] == "d"
     driver.command("Unpark", "rj")
     driver.see(replace(above, version="3"))
     assert job_of(driver)["p"] == "rj"
+
+
+def test_labels_move_no_pod() -> None:
+    """Who may edit a pod's labels could have all its use so far billed to another job."""
+    driver = Driver()
+    driver.see(worker("p", 1))
+    driver.see(worker("q", 1, chain="rj"))
+    driver.see(replace(worker("p", 2, chain="rj"), chained=False))
+    assert moves(driver) == []
+    assert job_of(driver)["p"] == "c"
 
 
 def test_a_forgotten_job_gets_no_pods() -> None:

@@ -99,7 +99,7 @@ def test_a_pod_that_a_replica_of_a_managed_job_controls_is_no_replica() -> None:
 def worker(uid: str, version: int, *, chain: bool, **fields: Any) -> PodObserved:
     """A pod of a RayCluster of a RayJob; `chain`: the RayCluster was read with it."""
     whose = pod(uid, "c", version, "Running", kind="RayCluster", owner="rj-c", node="n", running=2, **fields)
-    return replace(whose, job="rj", kind="RayJob", owner="rj", through="rj-c", controller="c") if chain else whose
+    return replace(whose, job="rj", kind="RayJob", owner="rj", through="rj-c", controller="c", chained=True) if chain else whose
 
 
 @pytest.mark.parametrize("closed", [False, True])

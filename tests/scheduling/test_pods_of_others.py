@@ -103,7 +103,7 @@ def test_a_pod_that_moves_to_the_job_above_its_own_holds_its_node_once(deploymen
     held = idle(deployment)
     above = PodObserved(
         "a", "rj", "pod-a", "Running", lived["created"], version="2", kind="RayJob", owner="rj", through="train",
-        controller="job1", node="n1", running=lived["running"], requests=Requests(1000, 1 << 30),
+        controller="job1", chained=True, node="n1", running=lived["running"], requests=Requests(1000, 1 << 30),
     )  # fmt: skip
     deployment.give("pods", above, "rj")
     deployment.settle()
