@@ -23,6 +23,7 @@ from engine.events.decisions import (
     DecidedUnschedulable,
 )
 from engine.events.inputs import (
+    POD,
     CommandIssued,
     CustomEventRaised,
     EffectReported,
@@ -186,18 +187,21 @@ def _welcome(turn: Turn, job: Job) -> Events:
 
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
-    root = moved_pods.job_above(turn.state, job, event)
-    if root is not None:
-        return (yield from _move(turn, job, root, event))
-    if isinstance(event.data, PodObserved) and event.data.listed and names_another(turn.state, job, event.data):
+    pod, deleted = (event.data.last, True) if isinstance(event.data, PodDeleted) else (event.data, False)
+    if event.subject != job.id or pod.kind == POD:
+        root = moved_pods.job_above(turn.state, job, event.subject, pod, deleted=deleted)
+        if root is not None:
+            return (yield from _move(turn, job, root, event))
+    if not deleted and pod.listed and names_another(turn.state, job, pod):
         # The pods that follow in its List are not those of the job that has it.
-        event = replace(event, data=replace(event.data, listed=None))
-    outcome = yield from _known_or_first(turn, job, event)
-    uid = event.data.last.uid if isinstance(event.data, PodDeleted) else event.data.uid
-    controlled = turn.state.jobs.get(uid)
-    if controlled is not None and controlled.waiting and uid in job.by_uid and not controlled.opened:
+        pod = replace(pod, listed=None)
+        event = replace(event, data=pod)
+    outcome = yield from _known_or_first(turn, job, event, pod, deleted=deleted)
+    controlled = turn.state.jobs.get(pod.uid)
+    if controlled is not None and controlled.waiting and pod.uid in job.by_uid and not controlled.opened:
         yield from _welcome(turn.about(controlled), controlled)
-    if job.opened and not job.managed and _ends_a_moment(job, event.data):
+    listed = None if deleted else pod.listed
+    if job.opened and not job.managed and _ends_a_moment(job, listed):
         part = turn.about(job)  # the pod may have been taken before
         yield from settle_list(part, job)
         turn.index += part.index
@@ -215,18 +219,15 @@ def _move(turn: Turn, job: Job, root: Job, event: Event[PodObserved | PodDeleted
     return (yield from _pod(part, root, event))
 
 
-def _ends_a_moment(job: Job, data: PodObserved | PodDeleted) -> bool:
+def _ends_a_moment(job: Job, listed: Literal["more", "last"] | None) -> bool:
     """Return whether the pods observed so far show the job at one moment.
 
     They do with the last pod of a List; if that never arrived because the List was truncated, with the next observation of a pod.
     """
-    listed = data.listed if isinstance(data, PodObserved) else None
     return listed == "last" or (listed is None and not job.live and job.finished is None)
 
 
-def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
-    data = event.data
-    pod, deleted = (data.last, True) if isinstance(data, PodDeleted) else (data, False)
+def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted], pod: PodObserved, *, deleted: bool) -> Decision:
     if not job.opened:
         if job.id == event.subject and (pod.managed or awaits_controller(turn.state, event.clusterid, pod)):
             return _ends(held_inputs.orphan(turn, job, event), "waiting")

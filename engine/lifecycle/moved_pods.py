@@ -6,9 +6,8 @@ one of the job that it named first. Once an observation shows the job above that
 
 from __future__ import annotations
 
-from engine.events import Event
 from engine.events.attempts import AttemptMoved
-from engine.events.inputs import POD, PodDeleted, PodObserved
+from engine.events.inputs import POD, PodObserved
 from engine.events.jobs import TaskPhaseChanged
 from engine.lifecycle import lost_pods, observed_jobs, pod_identity
 from engine.lifecycle.evolve import peek
@@ -23,15 +22,19 @@ from statemachines.counters import Counters
 __all__ = ["job_above", "leave"]
 
 
-def job_above(state: ShardState, job: Job, event: Event[PodObserved | PodDeleted]) -> Job | None:
+def job_above(state: ShardState, job: Job, above: str, pod: PodObserved, *, deleted: bool) -> Job | None:
     """Return the job to which an observed pod of a job moves; `None`: it stays.
 
     The job itself has to be the pod's controller. After the move it is a controller below the other job, so no pod moves twice.
     Labels move no pod: who may edit them could have its past billed to another job.
+
+    Args:
+        state: the shard.
+        job: the job that has the pod.
+        above: id of the job that the observation names.
+        pod: the pod as observed.
+        deleted: its object is gone, and this is its last state.
     """
-    deleted = isinstance(event.data, PodDeleted)
-    pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
-    above = event.subject
     if pod.kind == POD:  # what controls it is a pod, and may be an attempt of another job
         above = state.pod_jobs.get((job.cluster, job.namespace), {}).get(above, above)
     if above == job.id or job.managed or pod.managed or pod.owner is None or direct_owner(pod) != job.id:
