@@ -18,11 +18,12 @@ from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
-from engine.events import EventError, Message, Topic, decode, encode
+from engine.events import Message, Topic, encode
 from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS, OBJECT_BYTES
 from engine.events.inputs import Input
 from engine.kubernetes.device_claims import DeviceClaims
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.input_events import event_of
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.owner_chains import OwnerChains
@@ -239,10 +240,9 @@ class _Stream:
 
 def _raised(message: Message, recorded: int) -> Message:
     """Return an input with a later recorded time; it states when it arrived."""
-    try:
-        event = decode(message)
-    except EventError:
-        return message._replace(recordedtime=recorded)  # it becomes a dead letter
+    event = event_of(message)
+    if event is None:
+        return message._replace(recordedtime=recorded)
     data = event.data
     if isinstance(data, Input):
         data = replace(data, arrived=message.recordedtime)

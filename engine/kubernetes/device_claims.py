@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from engine.events import Message, Topic, decode, encode
+from engine.events import Message, Topic, encode
 from engine.events.bounds import RESOURCES
-from engine.events.errors import EventError
 from engine.events.ids import observation_with_devices_id
-from engine.events.inputs import POD, PodDeleted, PodObserved
+from engine.events.inputs import POD
 from engine.kubernetes.edge import Outcome, Taken
+from engine.kubernetes.input_events import event_of, pod_of, with_pod
 from engine.kubernetes.observation.versions import is_newer
 from engine.kubernetes.reading.accelerators import BUILT_IN, DEVICE_CLASS, Accelerators
 from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
@@ -63,7 +63,7 @@ class _Claim:
     version: str | None = None
     allocated: bool = False
     devices: tuple[Devices, ...] | None = None
-    """Those allocated last, else those requested; `None`: not known."""
+    """The allocated devices, else the requested ones; `None`: not known."""
     uses: dict[str, _Use] = field(default_factory=dict)
     """uid of a pod for which it is or was reserved → its use."""
 
@@ -101,7 +101,7 @@ class DeviceClaims:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a pod that is still to be appended names a claim that was not read."""
+        """A pod that is still to be appended names a claim that was not read."""
         return bool(self._unread)
 
     def note(self, item: Document | Unreadable, outcome: Outcome) -> None:
@@ -212,15 +212,13 @@ def _name(metadata: dict[str, Any], name: object) -> _Name:
 
 def _with(message: Message, claims: int, gpus: Fraction, unmetered: Counter[str]) -> Message:
     """Return a pod's input with the devices of its claims."""
-    try:
-        event = decode(message)
-    except EventError:
-        return message  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
-    data: Any = event.data
-    pod: PodObserved = data.last if isinstance(data, PodDeleted) else data
+    event = event_of(message)
+    if event is None:
+        return message
+    pod = pod_of(event.data)
     requests = with_devices(pod.requests, claims, gpus, unmetered)
     if len(requests.unmetered) > RESOURCES:
         return message
-    pod = replace(pod, requests=requests)
+    data = with_pod(event.data, replace(pod, requests=requests))
     ident = observation_with_devices_id(event.id, f"{gpus} {sorted(unmetered.items())} {claims}")
-    return encode(replace(event, id=ident, data=replace(data, last=pod) if isinstance(data, PodDeleted) else pod), message.key)
+    return encode(replace(event, id=ident, data=data), message.key)

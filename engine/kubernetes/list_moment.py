@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from engine.events import Data, Event, Message, Topic, decode, encode
+from engine.events import Event, Message, Topic, decode, encode
 from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
-from engine.events.errors import EventError
 from engine.events.inputs import JobObserved, PodObserved
+from engine.kubernetes.input_events import event_of
 from engine.kubernetes.owner_chains import OwnerChains
 
 __all__ = ["ListMoments", "of_one_moment"]
@@ -97,24 +97,20 @@ def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, 
     return made
 
 
-def _data_of(message: Message) -> Data | None:
-    try:
-        return decode(message).data
-    except EventError:
-        return None  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
-
-
 def _pod_of(message: Message) -> PodObserved | None:
-    data = _data_of(message)
-    return data if isinstance(data, PodObserved) else None
+    event = event_of(message)
+    return event.data if event is not None and isinstance(event.data, PodObserved) else None
 
 
 def _dated(message: Message, start: int) -> Message:
     """Return a job's observation with the time since which it runs, where it states none: its controller only counts pods."""
-    data = _data_of(message)
-    if not isinstance(data, JobObserved) or data.owner_decides or data.phase != "Running" or data.since is not None:
+    event = event_of(message)
+    data = None if event is None else event.data
+    if event is None or not isinstance(data, JobObserved):
         return message
-    return encode(replace(decode(message), data=replace(data, since=start)), message.key)
+    if data.owner_decides or data.phase != "Running" or data.since is not None:
+        return message
+    return encode(replace(event, data=replace(data, since=start)), message.key)
 
 
 def _marked(message: Message, *, last: bool) -> Message:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from engine.events import Data, Event, Message, Topic, decode, encode
-from engine.events.errors import EventError
-from engine.events.inputs import POD, PodDeleted, PodObserved
+from engine.events import Message, Topic, encode
+from engine.events.inputs import POD, PodObserved
+from engine.kubernetes.input_events import event_of, pod_of, with_pod
 from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.identity import SCHEDULE_KINDS, SERVICE_KINDS, controller, job_kind
@@ -89,18 +89,11 @@ class OwnerChains:
         if not chain or chain[-1].kind in SERVICE_KINDS:
             return message
         root = chain[-1]
-        try:
-            event = decode(message)
-        except EventError:
-            return message  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
-        data: Any = event.data
-        pod = data.last if isinstance(data, PodDeleted) else data
-        moved = _of_root(pod, root)
-        if moved is None:
+        event = event_of(message)
+        pod = None if event is None else _of_root(pod_of(event.data), root)
+        if event is None or pod is None:
             return message
-        data = replace(data, last=moved) if isinstance(data, PodDeleted) else moved
-        told: Event[Data] = replace(event, data=data, subject=root.uid, correlationid=root.uid)
-        return encode(told, root.uid)
+        return encode(replace(event, data=with_pod(event.data, pod), subject=root.uid, correlationid=root.uid), root.uid)
 
     def _chain(self, uid: str) -> list[_Owner]:
         """Return the owners above an object, the next one first."""

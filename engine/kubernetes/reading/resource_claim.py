@@ -39,7 +39,7 @@ class Devices(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """What one request, or one alternative of it, asks for."""
+    """One request of a claim, or one alternative of it."""
 
     device_class: str | None
     number: int | None

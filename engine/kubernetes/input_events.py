@@ -1,0 +1,29 @@
+"""Inputs that the edge has made, changed before they are appended: by the chain of a pod's owners, its claims, its List."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from engine.events import Data, Event, EventError, Message, decode
+from engine.events.inputs import PodDeleted, PodObserved
+
+__all__ = ["event_of", "pod_of", "with_pod"]
+
+
+def event_of(message: Message) -> Event[Any] | None:
+    """Return the event of an input; `None`: a value is beyond a bound, so the shard that takes it makes a dead letter of it."""
+    try:
+        return decode(message)
+    except EventError:
+        return None
+
+
+def pod_of(data: Data) -> PodObserved:
+    """Return the pod that the data of an input of topic `pods` are about."""
+    return data.last if isinstance(data, PodDeleted) else cast("PodObserved", data)
+
+
+def with_pod(data: Data, pod: PodObserved) -> Data:
+    """Return the data of an input of topic `pods` with another pod."""
+    return replace(data, last=pod) if isinstance(data, PodDeleted) else pod
