@@ -175,7 +175,7 @@ def _revision(turn: Turn, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevi
 def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
     """Let the phase follow the attempts after one of them has changed."""
     expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
-    moved = bool(job.attempts) and job.counts == Counters()
+    moved = not job.live and bool(job.attempts) and job.counts == Counters()
     shown = attempts_show(
         job.phase,
         job.counts,
