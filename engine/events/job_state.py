@@ -37,8 +37,13 @@ ENTERED: Final[dict[type[Data], AttemptPhase]] = {
 """Event → the phase that a live attempt enters with it."""
 
 STATED: Final[tuple[type[Data], ...]] = (
-    *(JobOpened, JobRevised, JobPhaseChanged),
-    *(*ENTERED, AttemptChanged, AttemptMoved, AttemptEnded),
+    JobOpened,
+    JobRevised,
+    JobPhaseChanged,
+    *ENTERED,
+    AttemptChanged,
+    AttemptMoved,
+    AttemptEnded,
 )
 """Events that change the state of a job or an attempt."""
 

@@ -191,7 +191,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     if event.subject != job.id or pod.kind == POD:
         root = moved_pods.job_above(turn.state, job, event.subject, pod, deleted=deleted)
         if root is not None:
-            return (yield from _move(turn, job, root, event))
+            return (yield from _move(turn, job, root, event, pod))
     if not deleted and pod.listed and names_another(turn.state, job, pod):
         # The pods that follow in its List are not those of the job that has it.
         pod = replace(pod, listed=None)
@@ -210,11 +210,10 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     return outcome
 
 
-def _move(turn: Turn, job: Job, root: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+def _move(turn: Turn, job: Job, root: Job, event: Event[PodObserved | PodDeleted], pod: PodObserved) -> Decision:
     """Move a pod to the job above its own, which then takes the observation."""
-    pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
     part = turn.about(root)
-    part.moved_from, part.moved = job.id, job.by_uid[pod.uid]
+    part.moved = job.id, job.by_uid[pod.uid]
     yield from moved_pods.leave(turn, job, root, pod)
     return (yield from _pod(part, root, event))
 

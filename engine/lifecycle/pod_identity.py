@@ -126,7 +126,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             task.next_number(index) if task else 1,
             uid=pod.uid,
             pod=pod.name,
-            requests=pod.requests if turn.moved is None else turn.moved.requests,
+            requests=pod.requests if turn.moved is None else turn.moved[1].requests,
             slot=how,  # type: ignore[arg-type]  # mypy joins the three branches to str
             job_version=pod.job_version,
             reason=pod.reason if pod.phase == "Pending" else "Queued",
@@ -137,7 +137,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             resources=pod.resources,
             host_ports=pod.host_ports,
             controller=owner_below(job, pod),
-            moved_from=None if turn.moved is None else _earlier(turn.moved_from, turn.moved),
+            moved_from=None if turn.moved is None else _earlier(*turn.moved),
         ),
         pod.created,
     )

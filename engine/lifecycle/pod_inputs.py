@@ -40,7 +40,7 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     if attempt is None:
         yield from pod_identity.start(turn, job, pod)
         attempt = job.by_uid[pod.uid]
-        seen = 0 if turn.moved is None else turn.moved.seen
+        seen = 0 if turn.moved is None else turn.moved[1].seen
         claim = ownership.false_claim(job, pod)
         if claim is not None:
             yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))

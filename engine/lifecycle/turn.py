@@ -48,7 +48,6 @@ class Turn:
         "index",
         "last",
         "moved",
-        "moved_from",
         "now",
         "origin",
         "root",
@@ -88,10 +87,8 @@ class Turn:
         """Length of the chain of custom events that led to the present decision."""
         self.work = 0
         """Work so far: pods that actions examined, tasks checked, and `steps.RAISING` for each rule that fired."""
-        self.moved_from = ""
-        """Job from which the pod that this turn is about moves to the job of this turn."""
-        self.moved: Attempt | None = None
-        """Its attempt in that job."""
+        self.moved: tuple[str, Attempt] | None = None
+        """Job from which the pod of this turn moves to the turn's job, and its attempt there."""
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase not yet matched against the job's raise rules: (transition, its event, depth)."""
 

@@ -212,14 +212,12 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
             attempt.phase, attempt.running = "Running", event.time
         case AttemptTerminating():
             attempt.phase = "Terminating"
-        case AttemptEnded():
-            _end(state, known, attempt, data)
-            _changed(state, known, event)
-            _close_if_over(state, known)
-            return
-        case AttemptMoved():
-            known.live -= 1
-            _drop(state, known, attempt)
+        case AttemptEnded() | AttemptMoved():
+            if isinstance(data, AttemptEnded):
+                _end(state, known, attempt, data)
+            else:
+                known.live -= 1
+                _drop(state, known, attempt)
             _changed(state, known, event)
             _close_if_over(state, known)
             return
