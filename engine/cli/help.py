@@ -79,8 +79,8 @@ class Command(TyperCommand):
         """Parse the arguments; if one of them is a time, `-1h` is not an option.
 
         Raises:
-            ValueError: a text is no UTF-8, or an option that is not set has an empty one. Paths, and the URL of the log, may be any
-                bytes.
+            ValueError: a text is no UTF-8, or that of an option without a default is empty. Paths, and the URL of the log, may be
+                any bytes.
         """
         if any(isinstance(one, TyperArgument) and (one.metavar or "").startswith("TIME") for one in self.params):
             args = [text.removeprefix("-") if before_now(text) is not None else text for text in args]

@@ -79,7 +79,7 @@ class AttemptStarted(AttemptEvent):
     controller: str | None = None
     """uid of the observed pod's controller, where the job is an owner above it."""
     moved_from: EarlierAttempt | None = None
-    """What its pod was in the job that had it before (`lahar.attempt.moved`); `None`: no job had it."""
+    """Attempt of its pod in the job that had it before (`lahar.attempt.moved`); `None`: no job had it."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")

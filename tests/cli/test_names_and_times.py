@@ -82,7 +82,7 @@ def test_a_name_that_users_choose_is_an_empty_answer(seen, option):
 
 
 NAMES = {"NAME", "PHASE", "REASON", "TYPE", "JOB", "YYYY-MM", "ID", "TIME"}
-"""What options take that are names, or times."""
+"""Options that take names or times."""
 
 
 def options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

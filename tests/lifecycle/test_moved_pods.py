@@ -299,7 +299,7 @@ def test_a_parked_job_gets_no_pods_until_it_goes_on() -> None:
 
 
 def test_labels_move_no_pod() -> None:
-    """Who may edit a pod's labels could have all its use so far billed to another job."""
+    """All use so far would be billed to another job by an edit of a pod's labels."""
     driver = Driver()
     driver.see(worker("p", 1))
     driver.see(worker("q", 1, chain="rj"))
