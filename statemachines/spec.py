@@ -86,7 +86,7 @@ class Policy:
     """One lifecycle policy: which event or exit code leads to which action (Volcano `LifecyclePolicy`)."""
 
     action: Action
-    events: list[str] = field(default_factory=list)
+    events: tuple[str, ...] = ()
     """Event names, built-in or declared; `*` matches any. Empty: the policy matches by exit code only."""
     exit_code: int | None = None
     timeout: int | None = None
@@ -97,7 +97,7 @@ class Policy:
 class DependsOn:
     """Tasks that must be ready before this one starts."""
 
-    names: list[str]
+    names: tuple[str, ...]
     any: bool = False
     """True: one ready task is enough (Volcano `iteration: any`); False: all of them."""
 
@@ -138,7 +138,7 @@ class TaskSpec:
     """Slots that must run for a complete gang; `None`: all of them (Volcano's rules distinguish the two)."""
     max_retry: int = 3
     """Container restarts at which TaskFailed is raised; -1: never."""
-    policies: list[Policy] = field(default_factory=list)
+    policies: tuple[Policy, ...] = ()
     depends_on: DependsOn | None = None
     partition: Partition | None = None
     """Division of the replicas into groups; `None`: none."""
@@ -156,25 +156,25 @@ class TaskSpec:
 class JobSpec:
     """One job."""
 
-    tasks: list[TaskSpec] = field(default_factory=list)
+    tasks: tuple[TaskSpec, ...] = ()
     min_available: int = 0
     min_success: int | None = None
     max_retry: int = 3
     queue: str = "default"
     scheduler_name: str = "volcano"
     priority_class: str | None = None
-    policies: list[Policy] = field(default_factory=list)
-    plugins: list[str] = field(default_factory=list)
+    policies: tuple[Policy, ...] = ()
+    plugins: tuple[str, ...] = ()
     ttl_seconds_after_finished: int | None = None
     active_deadline_seconds: int | None = None
     preempt: bool = False
     """Privileged: it may take the place of lower jobs of its queue after notice."""
     on_preempted: Literal["Requeue", "Abort", "Terminate"] = "Requeue"
     min_run_seconds: int | None = None
-    permanent_exit_codes: list[int] = field(default_factory=list)
+    permanent_exit_codes: tuple[int, ...] = ()
     custom_events: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     """Declared event types: name → JSON Schema of the data, or `None` for any data."""
-    raise_rules: list[RaiseRule] = field(default_factory=list)
+    raise_rules: tuple[RaiseRule, ...] = ()
     fixed: str = ""
     """Digest of the fields that an update may not change; empty: unknown (an observed job, or one of an earlier release)."""
 

@@ -172,11 +172,11 @@ def _table(cls: type[Any]) -> str:
 
 
 def _default(field: Field[Any]) -> str:
+    if field.default == () or field.default_factory in (list, dict):
+        return "empty"
     if field.default is not MISSING:
         return "" if field.default is None else f"`{json.dumps(field.default)}`"
-    if field.default_factory is not MISSING:
-        return "empty" if field.default_factory in (list, dict) else "all defaults"
-    return "*required*"
+    return "*required*" if field.default_factory is MISSING else "all defaults"
 
 
 def _type(hint: Any) -> str:  # noqa: ANN401  # any annotation

@@ -44,7 +44,7 @@ _PARTITION_LABEL: Final = "volcano.sh/partition-id"
 def read_spec(content: Content) -> JobSpec:
     """Read a job's specification."""
     return JobSpec(
-        tasks=[_task(task) for task in content.get("tasks") or ()],
+        tasks=tuple(_task(task) for task in content.get("tasks") or ()),
         min_available=content.get("min_available") or 0,
         min_success=content.get("min_success"),
         max_retry=content.get("max_retry") or 0,
@@ -63,7 +63,7 @@ def _task(content: Content) -> TaskSpec:
         min_available=content.get("min_available"),
         max_retry=content.get("max_retry") or 0,
         policies=_policies(content),
-        depends_on=DependsOn(list(depends_on.get("name") or ()), depends_on.get("iteration") == "any") if depends_on else None,
+        depends_on=DependsOn(tuple(depends_on.get("name") or ()), depends_on.get("iteration") == "any") if depends_on else None,
         partition=Partition(
             partition.get("total_partitions") or 0, partition.get("partition_size") or 0, partition.get("min_partitions") or 0
         )
@@ -75,17 +75,15 @@ def _task(content: Content) -> TaskSpec:
     )
 
 
-def _policies(content: Content) -> list[Policy]:
+def _policies(content: Content) -> tuple[Policy, ...]:
     policies = []
     for policy in content.get("policies") or ():
-        events = list(policy.get("events") or ())
-        if policy.get("event"):
-            events.append(policy["event"])
+        events = (*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else ()))
         timeout = policy.get("timeout")
         policies.append(
             Policy(policy["action"], events, policy.get("exit_code"), None if timeout is None else parse_duration(str(timeout)))
         )
-    return policies
+    return tuple(policies)
 
 
 def read_counters(content: Content) -> Counters:

@@ -45,16 +45,16 @@ _MANIFEST: Final = {
     "spec": {"minAvailable": 2, "tasks": [{"name": "worker", "replicas": 2, "template": _TEMPLATE}]},
 }
 _SPEC: Final = JobSpec(
-    tasks=[
+    tasks=(
         TaskSpec("ps", requests=_SERVER),
         TaskSpec(
             "worker",
             replicas=2,
-            policies=[Policy("RestartPod", events=["PodFailed"])],
-            depends_on=DependsOn(["ps"]),
+            policies=(Policy("RestartPod", events=("PodFailed",)),),
+            depends_on=DependsOn(("ps",)),
             requests=_WORKER,
         ),
-    ],
+    ),
     min_available=3,
     queue="research",
 )

@@ -229,7 +229,7 @@ def _missing(job: JobView) -> list[Group]:
     return groups
 
 
-def waiting_tasks(job: JobView, depends: Iterable[tuple[str, list[str], bool]]) -> list[str]:
+def waiting_tasks(job: JobView, depends: Iterable[tuple[str, tuple[str, ...], bool]]) -> list[str]:
     """Return sentences on which tasks wait for which others, with the phases of those.
 
     Args:

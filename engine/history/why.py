@@ -120,7 +120,7 @@ def of_object(job: JobView) -> list[str]:
     return said
 
 
-def depends(job: JobView) -> list[tuple[str, list[str], bool]]:
+def depends(job: JobView) -> list[tuple[str, tuple[str, ...], bool]]:
     """Return each task that depends on others: its name, theirs, and whether one of them suffices."""
     return [(task.name, task.depends_on.names, task.depends_on.any) for task in job.spec.tasks if task.depends_on is not None]
 

@@ -78,7 +78,7 @@ _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "Restar
 def _without_templates(spec: JobSpec) -> JobSpec:
     if not any(task.template for task in spec.tasks):
         return spec
-    return replace(spec, tasks=[replace(task, template=None) if task.template else task for task in spec.tasks])
+    return replace(spec, tasks=tuple(replace(task, template=None) if task.template else task for task in spec.tasks))
 
 
 def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:

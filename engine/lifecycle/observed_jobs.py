@@ -141,10 +141,10 @@ def _entered(turn: Turn, job: Job, seen: JobObserved, phase: JobPhase) -> int:
 
 
 def _spec(job: Job, seen: JobObserved) -> JobSpec:
-    tasks = [
+    tasks = tuple(
         TaskSpec(name, count, requests=job.tasks[name].spec.requests if name in job.tasks else TaskSpec(name).requests)
         for name, count in seen.tasks.items()
-    ]
+    )
     return JobSpec(tasks=tasks, queue=seen.queue, min_available=seen.min_available, priority_class=seen.priority_class)
 
 

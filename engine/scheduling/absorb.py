@@ -110,8 +110,8 @@ def _open(state: State, event: Event[Data], data: JobOpened) -> None:
     known = KnownJob(event.subject, head := Head(event.clusterid, data.namespace, event.time, tenant=data.tenant))
     state.enter(known)
     if data.managed and data.spec.scheduler_name == SCHEDULER:
-        tasks = [replace(task, template=None, policies=[]) for task in data.spec.tasks]
-        spec = replace(data.spec, tasks=tasks, policies=[], custom_events={}, raise_rules=[])
+        tasks = tuple(replace(task, template=None, policies=()) for task in data.spec.tasks)
+        spec = replace(data.spec, tasks=tasks, policies=(), custom_events={}, raise_rules=())
         known.group = Group(spec, data.shapes, data.annotations, data.labels)
         head.seen = event.sequence
         state.touched[group_record(known.id)] = None
@@ -124,11 +124,11 @@ def _revised(state: State, known: KnownJob, event: Event[JobRevised]) -> None:
     group, spec = known.group, event.data.spec
     if group is not None and spec is not None:
         replicas = {task.name: task for task in spec.tasks}
-        tasks = [
+        tasks = tuple(
             replace(task, replicas=replicas[task.name].replicas, min_available=replicas[task.name].min_available)
             for task in group.spec.tasks
             if task.name in replicas
-        ]
+        )
         group.spec = replace(group.spec, tasks=tasks, min_available=spec.min_available, priority_class=spec.priority_class)
         for attempt in [one for one in known.attempts.values() if not one.live and _surplus(group, one)]:
             _drop(state, known, attempt)

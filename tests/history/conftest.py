@@ -62,7 +62,7 @@ class Story:
 
     def opened(self, time: int, tasks: dict[str, int] | None = None, queue: str = "default", **given: Any) -> Event[Data]:
         sizes = tasks or {"main": 1}
-        spec = JobSpec(queue=queue, tasks=[TaskSpec(name, replicas) for name, replicas in sizes.items()])
+        spec = JobSpec(queue=queue, tasks=tuple(TaskSpec(name, replicas) for name, replicas in sizes.items()))
         self.task_phases = dict.fromkeys(sizes, "Pending")
         known, cause = given.pop("known", None), given.pop("cause", "")
         values = {"kind": "VCJob", "name": "train", "managed": False, "spec": spec, "tenant": "default"} | given

@@ -78,7 +78,7 @@ def test_changes_that_are_no_phase(story):
     told.add(
         AttemptChanged("main", 0, 1, reason="CrashLooping", reason_changed=True, restarts=3, disruption="EvictionByEvictionAPI"), 5
     )
-    told.add(JobRevised(spec=JobSpec(queue="vip", tasks=[TaskSpec("main", 1), TaskSpec("ps", 2)]), user="bob"), 6)
+    told.add(JobRevised(spec=JobSpec(queue="vip", tasks=(TaskSpec("main", 1), TaskSpec("ps", 2))), user="bob"), 6)
     timer = told.add(TimerSet("policy", 99 * SECOND, action="RestartJob", policy="spec.policies[0]"), 7)
     told.add(JobParked("broken"), 8)
     view = fold(told.events)

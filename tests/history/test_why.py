@@ -152,7 +152,7 @@ def test_replicas_that_are_being_deleted_are_named(story):
 )
 def test_tasks_that_wait_for_others_are_named(story, waiting, said):
     told = story()
-    tasks = [TaskSpec("a", 1), *(TaskSpec(name, 1, depends_on=DependsOn(["a"])) for name in waiting)]
+    tasks = (TaskSpec("a", 1), *(TaskSpec(name, 1, depends_on=DependsOn(("a",))) for name in waiting))
     told.opened(0, managed=True, spec=JobSpec(tasks=tasks))
     told.started(0, ("a", 0, 1))
     assert why_job(JobHistory(told.events)).details == [

@@ -116,7 +116,7 @@ def test_a_job_that_its_owner_holds(story):
 
 def test_a_task_waits_for_one_of_others(story):
     told = story()
-    tasks = [TaskSpec("a", 1), TaskSpec("b", 1), TaskSpec("c", 1, depends_on=DependsOn(["a", "b"], any=True))]
+    tasks = (TaskSpec("a", 1), TaskSpec("b", 1), TaskSpec("c", 1, depends_on=DependsOn(("a", "b"), any=True)))
     told.opened(0, managed=True, spec=JobSpec(tasks=tasks))
     told.started(0, ("a", 0, 1))
     assert why(told).details[0] == "Task c waits for one of a (Pending) and b (Pending)."
@@ -259,7 +259,7 @@ def test_one_replica_is_told_with_its_earlier_attempts(training):
 
 def test_one_replica_says_what_it_waits_for(story):
     told = story()
-    tasks = [TaskSpec("a", 2), TaskSpec("b", 2, depends_on=DependsOn(["a"]))]
+    tasks = (TaskSpec("a", 2), TaskSpec("b", 2, depends_on=DependsOn(("a",))))
     told.opened(0, managed=True, spec=JobSpec(tasks=tasks))
     told.started(0, ("a", 0, 1), reason="Unschedulable", message=FULL)
     answer = why_replica(JobHistory(told.events), "b", 1)

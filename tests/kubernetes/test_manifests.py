@@ -33,7 +33,7 @@ class TestDefaults:
             ("default1", 3, 3, 3),
         ]
         assert spec.min_success is None
-        assert spec.plugins == []
+        assert spec.plugins == ()
 
     def test_zero_counts_as_left_out_where_volcano_counts_it_so(self) -> None:
         spec = spec_of(vcjob(task(replicas=2, maxRetry=0), minAvailable=0, maxRetry=0, queue="", schedulerName=""))
@@ -67,7 +67,7 @@ class TestDefaults:
         ],
     )
     def test_plugins_bring_others_along(self, plugins: dict[str, Any], expected: list[str]) -> None:
-        assert spec_of(vcjob(task(name="master"), plugins=plugins)).plugins == expected
+        assert spec_of(vcjob(task(name="master"), plugins=plugins)).plugins == tuple(expected)
 
     def test_the_host_network_brings_its_dns_policy(self) -> None:
         first, second = (
@@ -104,9 +104,9 @@ def test_everything_that_the_rules_read_arrives() -> None:
         )
     )
     assert spec.tasks[0].requests == Requests(1500, 2**30, 2)
-    assert spec.tasks[1].depends_on == DependsOn(["ps"], any=True)
-    assert spec.tasks[1].policies == [Policy("RestartPod", exit_code=3)]
-    assert spec.policies == [Policy("RestartJob", ["PodEvicted", "PodFailed"], timeout=90_000_000)]
+    assert spec.tasks[1].depends_on == DependsOn(("ps",), any=True)
+    assert spec.tasks[1].policies == (Policy("RestartPod", exit_code=3),)
+    assert spec.policies == (Policy("RestartJob", ("PodEvicted", "PodFailed"), timeout=90_000_000),)
     assert (spec.min_success, spec.ttl_seconds_after_finished, spec.priority_class) == (2, 60, "high")
 
 

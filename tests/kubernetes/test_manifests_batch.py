@@ -49,20 +49,20 @@ def test_completions_bound_the_replicas(spec: dict[str, Any], replicas: int, lea
 def test_the_back_off_limit_counts_retries(limit: int | None, retries: int) -> None:
     found = spec_of(backoffLimit=limit)
     assert found.max_retry == retries
-    assert found.policies == [Policy("RestartPod", ["PodFailed"])]
+    assert found.policies == (Policy("RestartPod", ("PodFailed",)),)
 
 
 @pytest.mark.parametrize(("limit", "restarts"), [(None, 6), (0, 1), (2, 2)])
 def test_the_back_off_limit_counts_restarts_of_containers_too(limit: int | None, restarts: int) -> None:
     found = spec_of(backoffLimit=limit, template=template(restartPolicy="OnFailure"))
-    assert found.policies == [Policy("RestartPod", ["PodFailed", "TaskFailed"])]
+    assert found.policies == (Policy("RestartPod", ("PodFailed", "TaskFailed")),)
     assert found.tasks[0].max_retry == restarts
 
 
 def test_a_job_of_an_earlier_release_keeps_its_rules_when_it_is_updated() -> None:
     manifest = batch_job(parallelism=4, completions=5, template=template(restartPolicy="OnFailure"))
     old = read_manifest(manifest).spec
-    old.policies, old.tasks[0].max_retry = [Policy("RestartPod", ["PodFailed"])], 3
+    old.policies, old.tasks[0].max_retry = (Policy("RestartPod", ("PodFailed",)),), 3
     manifest["spec"]["parallelism"] = 2
     new, faults = update_spec(old, manifest)
     assert faults == []

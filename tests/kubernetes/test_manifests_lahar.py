@@ -48,14 +48,14 @@ def test_they_stand_at_the_top_or_in_the_annotation(way: str) -> None:
     spec = found.spec
     assert (spec.preempt, spec.on_preempted, spec.min_run_seconds, spec.active_deadline_seconds) == (True, "Abort", 60, 3600)
     assert spec.custom_events == {"CheckpointDone": {"type": "object"}, "Ping": None}
-    assert spec.permanent_exit_codes == [3, 255]
-    assert spec.raise_rules == [RaiseRule("Halfway", "replica", "learner", "Succeeded", count=2)]
+    assert spec.permanent_exit_codes == (3, 255)
+    assert spec.raise_rules == (RaiseRule("Halfway", "replica", "learner", "Succeeded", count=2),)
     assert [(one.main, one.min_succeeded, one.max_failed) for one in spec.tasks] == [(True, None, None), (False, 2, 0)]
 
 
 def test_an_annotation_is_yaml_as_people_write_it() -> None:
     text = "raise:\n- raise: MainTaskEvent\n  when: {task: combiner, phase: Completed}\n"
-    assert annotated(text).spec.raise_rules == [RaiseRule("MainTaskEvent", "task", "combiner", "Completed")]
+    assert annotated(text).spec.raise_rules == (RaiseRule("MainTaskEvent", "task", "combiner", "Completed"),)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_an_annotation_is_yaml_as_people_write_it() -> None:
     ],
 )
 def test_one_rule_needs_no_list(lahar: Any) -> None:
-    assert read(lahar).spec.raise_rules == [RaiseRule("Done", "task", "combiner", "Completed")]
+    assert read(lahar).spec.raise_rules == (RaiseRule("Done", "task", "combiner", "Completed"),)
 
 
 @pytest.mark.parametrize("empty", [None, {}, {"tasks": None}, {"tasks": {"combiner": None}}])
 def test_nothing_is_nothing(empty: Any) -> None:
     found = read(empty)
     assert found.faults == []
-    assert (found.spec.preempt, found.spec.on_preempted, found.spec.raise_rules) == (False, "Requeue", [])
+    assert (found.spec.preempt, found.spec.on_preempted, found.spec.raise_rules) == (False, "Requeue", ())
 
 
 def test_a_key_that_stands_twice_in_an_annotation_has_its_last_value() -> None:

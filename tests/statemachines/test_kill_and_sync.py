@@ -197,13 +197,13 @@ def test_a_task_that_does_not_exist_is_never_ready():
     ("depends_on", "ready", "met"),
     [
         (None, set(), True),
-        (DependsOn([]), set(), True),
-        (DependsOn(["a", "b"]), {"a"}, False),
-        (DependsOn(["a", "b"]), {"a", "b"}, True),
-        (DependsOn(["a", "b"], any=True), {"b"}, True),
-        (DependsOn(["a", "b"], any=True), set(), False),
-        (DependsOn(["a"], any=True), set(), False),
-        (DependsOn([], any=True), set(), True),
+        (DependsOn(()), set(), True),
+        (DependsOn(("a", "b")), {"a"}, False),
+        (DependsOn(("a", "b")), {"a", "b"}, True),
+        (DependsOn(("a", "b"), any=True), {"b"}, True),
+        (DependsOn(("a", "b"), any=True), set(), False),
+        (DependsOn(("a",), any=True), set(), False),
+        (DependsOn((), any=True), set(), True),
     ],
 )
 def test_dependencies(depends_on, ready, met):
@@ -212,14 +212,14 @@ def test_dependencies(depends_on, ready, met):
 
 def test_a_task_with_unmet_dependencies_gets_no_pods():
     first = Pods(TaskSpec("a", 1, 1))
-    others = [Pods(TaskSpec(name, 1, depends_on=DependsOn(["a"])), [0]) for name in "bc"]
+    others = [Pods(TaskSpec(name, 1, depends_on=DependsOn(("a",))), [0]) for name in "bc"]
     assert synced(first, *others) == []
     first.ready = 1
     assert synced(first, *others) == [("b", "create", [0]), ("c", "create", [0])]
 
 
 def test_a_task_that_depends_on_one_that_the_job_lacks_gets_no_pods():
-    assert synced(Pods(TaskSpec("a", 1, depends_on=DependsOn(["b"])), [0])) == []
+    assert synced(Pods(TaskSpec("a", 1, depends_on=DependsOn(("b",))), [0])) == []
 
 
 @given(pods)

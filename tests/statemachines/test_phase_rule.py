@@ -16,7 +16,7 @@ VOLCANO_PHASES = [phase for phase in JOB_PHASES if volcano_phase(phase) == phase
 
 
 def spec(replicas=2, minimum=2, **fields):
-    return JobSpec(tasks=[TaskSpec("t", replicas)], min_available=minimum, **fields)
+    return JobSpec(tasks=(TaskSpec("t", replicas),), min_available=minimum, **fields)
 
 
 def move(phase, action, job=None, counters=None, retry_count=0, minimum=2, **more):
@@ -137,7 +137,7 @@ def test_running_sync(job, counters, to):
 
 
 def two_tasks(minimum, a=2, b=1):
-    return JobSpec(tasks=[TaskSpec("a", 2, a), TaskSpec("b", 1, b)], min_available=minimum)
+    return JobSpec(tasks=(TaskSpec("a", 2, a), TaskSpec("b", 1, b)), min_available=minimum)
 
 
 @pytest.mark.parametrize(

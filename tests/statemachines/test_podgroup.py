@@ -42,14 +42,14 @@ def test_min_task_member(task, members):
 
 def test_a_new_group_copies_the_job():
     job = JobSpec(
-        tasks=[TaskSpec("a", 2), TaskSpec("b", 4, partition=Partition(2, 2, 1))], min_available=3, queue="q", priority_class="high"
+        tasks=(TaskSpec("a", 2), TaskSpec("b", 4, partition=Partition(2, 2, 1))), min_available=3, queue="q", priority_class="high"
     )
     assert podgroup_spec(job) == PodGroupSpec(3, {"a": 2, "b": 2}, "q", "high", [SubGroup("b", 2, 1)])
 
 
 def test_an_update_keeps_members_of_unknown_tasks_and_the_queue():
     before = PodGroupSpec(1, {"gone": 1, "a": 9}, "old", "low")
-    assert podgroup_spec(JobSpec(tasks=[TaskSpec("a", 2)], min_available=2, queue="new"), before) == PodGroupSpec(
+    assert podgroup_spec(JobSpec(tasks=(TaskSpec("a", 2),), min_available=2, queue="new"), before) == PodGroupSpec(
         2, {"gone": 1, "a": 2}, "old", ""
     )
 

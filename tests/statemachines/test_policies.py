@@ -17,12 +17,12 @@ EVENTS = [event for event in BUS_EVENTS if event != "*"]
 
 def job(*policies, task=()):
     return JobSpec(
-        tasks=[TaskSpec("other", policies=[Policy("AbortJob", ["*"])]), TaskSpec("w", policies=list(task))], policies=list(policies)
+        tasks=(TaskSpec("other", policies=(Policy("AbortJob", ("*",)),)), TaskSpec("w", policies=task)), policies=policies
     )
 
 
 def on(event, action="RestartJob", **fields):
-    return Policy(action, [event], **fields)
+    return Policy(action, (event,), **fields)
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -76,7 +76,7 @@ def test_task_policies_override_per_event():
 
 
 def test_the_first_task_of_a_name_answers():
-    spec = JobSpec(tasks=[TaskSpec("w"), TaskSpec("w", policies=[on("*")])])
+    spec = JobSpec(tasks=(TaskSpec("w"), TaskSpec("w", policies=(on("*"),))))
     assert match(Request("PodFailed", task="w"), spec) == SYNC
 
 
@@ -94,7 +94,7 @@ def test_exit_codes(policy, request_code, matches):
 
 
 def test_an_event_that_does_not_match_leaves_the_exit_code_of_the_same_policy():
-    assert match(Request("PodFailed", exit_code=3), job(Policy("AbortJob", ["PodEvicted"], exit_code=3))).action == "AbortJob"
+    assert match(Request("PodFailed", exit_code=3), job(Policy("AbortJob", ("PodEvicted",), exit_code=3))).action == "AbortJob"
 
 
 def test_a_star_needs_an_event():
@@ -111,7 +111,7 @@ def test_pod_pending_matches_only_policies_that_wait(listed):
 
 @pytest.mark.parametrize("request_", [Request("PodFailed"), Request(exit_code=9)])
 def test_a_timeout_delays_any_match(request_):
-    assert match(request_, job(Policy("AbortJob", ["PodFailed"], 9, timeout=5))).delay == 5
+    assert match(request_, job(Policy("AbortJob", ("PodFailed",), 9, timeout=5))).delay == 5
 
 
 @pytest.mark.parametrize("listed", ["Divergence", "*"])
@@ -123,10 +123,12 @@ def test_custom_events_match_as_built_in_ones_do(listed):
 
 @pytest.mark.parametrize(("event", "action"), list(MAIN_ACTIONS.items()))
 def test_a_main_tasks_events_have_actions_of_their_own(event, action):
-    main = JobSpec(tasks=[TaskSpec("m", main=True)])
+    main = JobSpec(tasks=(TaskSpec("m", main=True),))
     assert match(Request(event, task="m"), main) == Match(action)
-    assert match(Request(event, task="m"), JobSpec(tasks=[TaskSpec("m")])) == SYNC
-    assert match(Request(event, task="m"), JobSpec(tasks=main.tasks, policies=[on(event, "TerminateJob")])).action == "TerminateJob"
+    assert match(Request(event, task="m"), JobSpec(tasks=(TaskSpec("m"),))) == SYNC
+    assert (
+        match(Request(event, task="m"), JobSpec(tasks=main.tasks, policies=(on(event, "TerminateJob"),))).action == "TerminateJob"
+    )
 
 
 policies = st.lists(

@@ -20,7 +20,7 @@ TASK: dict[str, object] = {
     "replicas": 1,
     "min_available": None,
     "max_retry": 3,
-    "policies": [],
+    "policies": (),
     "depends_on": None,
     "partition": None,
     "requests": REQUESTS,
@@ -30,23 +30,23 @@ TASK: dict[str, object] = {
     "template": None,
 }
 JOB: dict[str, object] = {
-    "tasks": [],
+    "tasks": (),
     "min_available": 0,
     "min_success": None,
     "max_retry": 3,
     "queue": "default",
     "scheduler_name": "volcano",
     "priority_class": None,
-    "policies": [],
-    "plugins": [],
+    "policies": (),
+    "plugins": (),
     "ttl_seconds_after_finished": None,
     "active_deadline_seconds": None,
     "preempt": False,
     "on_preempted": "Requeue",
     "min_run_seconds": None,
-    "permanent_exit_codes": [],
+    "permanent_exit_codes": (),
     "custom_events": {},
-    "raise_rules": [],
+    "raise_rules": (),
 }
 RULE = {"level": "task", "task": None, "phase": None, "reason": None, "exit_code": None, "count": 1}
 
@@ -55,8 +55,8 @@ RULE = {"level": "task", "task": None, "phase": None, "reason": None, "exit_code
     ("written", "read"),
     [
         (Requests(), REQUESTS),
-        (Policy("AbortJob"), {"action": "AbortJob", "events": [], "exit_code": None, "timeout": None}),
-        (DependsOn(["a"]), {"names": ["a"], "any": False}),
+        (Policy("AbortJob"), {"action": "AbortJob", "events": (), "exit_code": None, "timeout": None}),
+        (DependsOn(("a",)), {"names": ("a",), "any": False}),
         (Partition(2, 3), {"total": 2, "size": 3, "min": 0}),
         (RaiseRule("E"), {"event": "E", **RULE}),
         (TaskSpec("t"), {"name": "t", **TASK}),
@@ -70,5 +70,5 @@ def test_what_a_record_leaves_out_keeps_its_meaning(written, read):
 
 def test_a_job_knows_its_tasks_by_name():
     worker = TaskSpec("w", 2)
-    job = JobSpec(tasks=[TaskSpec("m"), worker])
+    job = JobSpec(tasks=(TaskSpec("m"), worker))
     assert (job.task("w"), job.task("x")) == (worker, None)

@@ -166,7 +166,7 @@ def test_a_rule_with_a_count_fires_once_when_it_is_reached():
 
 def test_main_is_shorthand_for_two_rules_after_the_jobs_own():
     own = RaiseRule("E")
-    spec = JobSpec(tasks=[TaskSpec("l"), TaskSpec("combiner", main=True)], raise_rules=[own])
+    spec = JobSpec(tasks=(TaskSpec("l"), TaskSpec("combiner", main=True)), raise_rules=(own,))
     assert raise_rules(spec) == [
         own,
         RaiseRule("MainTaskEvent", "task", "combiner", "Completed"),

@@ -81,8 +81,8 @@ def test_a_failure_stands_unless_a_retry_is_known_to_follow():
 
 def test_a_task_begins_waiting_if_it_depends_on_others():
     assert initial_task_phase(TaskSpec("t")) == "Pending"
-    assert initial_task_phase(TaskSpec("t", depends_on=DependsOn(["a"]))) == "Waiting"
-    assert initial_task_phase(TaskSpec("t", depends_on=DependsOn([]))) == "Pending"
+    assert initial_task_phase(TaskSpec("t", depends_on=DependsOn(("a",)))) == "Waiting"
+    assert initial_task_phase(TaskSpec("t", depends_on=DependsOn(()))) == "Pending"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str, accelerato
     limit = _BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
     in_place = pod is not None and pod.restart_policy == "OnFailure"
     return JobSpec(
-        tasks=[
+        tasks=(
             TaskSpec(
                 name=TASK,
                 replicas=replicas,
@@ -77,15 +77,15 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str, accelerato
                 max_retry=max(limit, 1) if in_place else -1,
                 requests=template_requests(template, accelerators),
                 template=template,
-            )
-        ],
+            ),
+        ),
         min_available=least,
         min_success=spec.completions or None,
         max_retry=limit + 1,
         queue=queue,
         scheduler_name=(pod.scheduler_name if pod is not None else None) or DEFAULT_SCHEDULER,
         priority_class=(pod.priority_class_name if pod is not None else None) or None,
-        policies=[Policy(action="RestartPod", events=["PodFailed", "TaskFailed"] if in_place else ["PodFailed"])],
+        policies=(Policy("RestartPod", events=("PodFailed", "TaskFailed") if in_place else ("PodFailed",)),),
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
         active_deadline_seconds=spec.active_deadline_seconds,
     )

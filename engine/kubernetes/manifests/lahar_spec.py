@@ -128,9 +128,9 @@ def apply_lahar_spec(own: LaharSpec, spec: JobSpec) -> None:
     """Write Lahar's own fields into a specification; they have been judged, and name tasks that exist."""
     spec.preempt = bool(own.preempt)
     spec.on_preempted = "Abort" if own.on_preempted == "Abort" else "Terminate" if own.on_preempted == "Terminate" else "Requeue"
-    spec.raise_rules = [_rule(rule) for rule in own.rules or []]
+    spec.raise_rules = tuple(_rule(rule) for rule in own.rules or [])
     spec.custom_events = dict(own.custom_events or {})
-    spec.permanent_exit_codes = list(own.permanent_exit_codes or [])
+    spec.permanent_exit_codes = tuple(own.permanent_exit_codes or [])
     spec.min_run_seconds = own.min_run_seconds
     if own.active_deadline_seconds is not None:
         spec.active_deadline_seconds = own.active_deadline_seconds

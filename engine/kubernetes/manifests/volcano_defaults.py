@@ -49,7 +49,7 @@ def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any], accelerators: Acce
     """
     templates = [_template(task) for task in given.get("tasks") or []]
     return JobSpec(
-        tasks=[_task(task, template, accelerators) for task, template in zip(spec.tasks or [], templates, strict=True)],
+        tasks=tuple(_task(task, template, accelerators) for task, template in zip(spec.tasks or [], templates, strict=True)),
         min_available=spec.min_available or 0,
         min_success=spec.min_success,
         max_retry=spec.max_retry or _MAX_RETRY,
@@ -57,7 +57,7 @@ def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any], accelerators: Acce
         scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
         priority_class=spec.priority_class_name or None,
         policies=_policies(spec.policies),
-        plugins=list(spec.plugins or {}),
+        plugins=tuple(spec.plugins or {}),
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
     )
 
@@ -82,7 +82,7 @@ def _task(task: Task, template: dict[str, Any], accelerators: Accelerators) -> T
         min_available=task.min_available,
         max_retry=task.max_retry or _MAX_RETRY,
         policies=_policies(task.policies),
-        depends_on=DependsOn(names=list(depends_on.name), any=depends_on.iteration == "any")
+        depends_on=DependsOn(names=tuple(depends_on.name), any=depends_on.iteration == "any")
         if depends_on is not None and depends_on.name
         else None,
         partition=Partition(
@@ -103,13 +103,13 @@ def _template(task: Any) -> dict[str, Any]:  # noqa: ANN401 - a part of a manife
     return cast("dict[str, Any]", template)
 
 
-def _policies(policies: list[LifecyclePolicy] | None) -> list[Policy]:
-    return [
+def _policies(policies: list[LifecyclePolicy] | None) -> tuple[Policy, ...]:
+    return tuple(
         Policy(
             action=cast("Action", policy.action),
-            events=policy.all_events,
+            events=tuple(policy.all_events),
             exit_code=policy.exit_code,
             timeout=None if policy.timeout is None else parse_duration(policy.timeout),
         )
         for policy in policies or []
-    ]
+    )
