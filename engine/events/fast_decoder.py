@@ -55,14 +55,18 @@ def _struct(cls: type[Any]) -> tuple[type[Struct], Callable[[Struct], Any]]:
     for field in sorted(fields(cls), key=lambda field: bool(field.kw_only)):
         hint: Any = hints[field.name]
         default = {"default": field.default, "default_factory": field.default_factory}
-        if is_dataclass(hint):
-            kind, make = _struct(hints[field.name])
-            if default != {"default": MISSING, "default_factory": hint}:  # the only default that a struct has as well
-                raise _UnknownTypeError(hint)
-            default["default_factory"] = kind
-            parts.append((len(found), make))
-        else:
+        part = _part(hint)
+        if part is None:
             kind = _converted(hint)
+        else:
+            kind, make = _struct(part)
+            parts.append((len(found), make))
+            if hint is not part:
+                kind = Union[kind, None]  # noqa: UP007 - of a class that is known at run time only
+            if default == {"default": MISSING, "default_factory": part}:
+                default["default_factory"] = kind
+            elif default != {"default": None, "default_factory": MISSING}:  # the only defaults that a struct has as well
+                raise _UnknownTypeError(hint)
         known: dict[str, Any] = {name: value for name, value in default.items() if value is not MISSING}
         found.append((field.name, kind, struct_field(**known)))
     named = [field.name for field in reversed(fields(cls)) if field.kw_only]
@@ -74,7 +78,8 @@ def _struct(cls: type[Any]) -> tuple[type[Struct], Callable[[Struct], Any]]:
     def make_all(read: Struct) -> Any:  # noqa: ANN401 - of a class that is known at run time only
         values = list(astuple(read))
         for at, make in parts:
-            values[at] = make(values[at])
+            if values[at] is not None:
+                values[at] = make(values[at])
         if not named:
             return cls(*values)
         by_name = {}
@@ -83,6 +88,12 @@ def _struct(cls: type[Any]) -> tuple[type[Struct], Callable[[Struct], Any]]:
         return cls(*values, **by_name)
 
     return struct, make_all
+
+
+def _part(hint: Any) -> Any:  # noqa: ANN401 - any annotation
+    """Return the class of a part, one that may be absent included; `None`: the annotation is of something else."""
+    present = [member for member in get_args(hint) if member is not NoneType] if get_origin(hint) in {Union, UnionType} else [hint]
+    return present[0] if len(present) == 1 and is_dataclass(present[0]) else None
 
 
 def _converted(hint: Any) -> Any:  # noqa: ANN401 - any annotation
