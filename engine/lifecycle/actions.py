@@ -14,15 +14,15 @@ from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import Anomaly
 from engine.events.times import Micros
 from engine.kubernetes.manifests.batch_job import BATCH_JOB
+from engine.lifecycle.action_request import ActionRequest
 from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import wait_for_lost
-from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import EVICTED, breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
 from engine.lifecycle.steps import RAISING, WORK
 from engine.lifecycle.tasks import follow_tasks
-from engine.lifecycle.turn import Events, Turn
 from statemachines import policies
 from statemachines.delays import Delay, action_class, made_pointless, place
 from statemachines.kill import KillPlan
@@ -43,77 +43,79 @@ _DELAYED: Final = [action for action in ACTIONS if action in USER_ACTIONS]
 _STOPS: Final = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
 
 
-def execute(turn: Turn, job: Job, order: Order) -> Events:
+def execute(factory: EventFactory, job: Job, request: ActionRequest) -> Events:
     """Carry out one action and its follow-up transitions."""
-    if order.action not in INTERNAL_ACTIONS or order.action == "RequeueJob":
-        yield from _take(turn, job, order)
-    yield from settle(turn, job)
+    if request.action not in INTERNAL_ACTIONS or request.action == "RequeueJob":
+        yield from _take(factory, job, request)
+    yield from settle(factory, job)
 
 
-def _take(turn: Turn, job: Job, order: Order) -> Events:
-    # Later events of this turn continue the chain of events that requested this action.
-    turn.depth = max(turn.depth, order.depth)
+def _take(factory: EventFactory, job: Job, request: ActionRequest) -> Events:
+    # Later events of this input continue the chain of events that requested this action.
+    factory.depth = max(factory.depth, request.depth)
     phase = job.phase
-    if deferred(phase, order.action):
-        yield turn.event(
+    if deferred(phase, request.action):
+        yield factory.event(
             job,
-            ActionDeferred(order.action, order.by, order.reason, policy=order.policy, event=order.event, commanded=order.commanded),
-            turn.time,
+            ActionDeferred(
+                request.action, request.by, request.reason, policy=request.policy, event=request.event, commanded=request.commanded
+            ),
+            factory.time,
         )
         return
-    scope = scope_of(job, effect_of(phase, order.action), order)
-    turn.work += breadth(job, order.target) + left_to_kill(job)
-    plan = plan_of(job, scope, order)
+    scope = scope_of(job, effect_of(phase, request.action), request)
+    factory.work += breadth(job, request.target) + left_to_kill(job)
+    plan = plan_of(job, scope, request)
     if plan is None:  # a partition that does not exist: no event, not even a change of phase (Volcano)
         return
     retry_count, restarts = job.retry_count, job.restarts
-    taken = turn.event(
+    taken = factory.event(
         job,
         ActionTaken(
-            order.action,
-            policy=order.policy,
-            event=order.event,
-            task=order.task,
-            index=order.index,
-            partition=order.partition,
-            by=order.by,
-            reason=order.reason,
-            deferred=order.deferred,
+            request.action,
+            policy=request.policy,
+            event=request.event,
+            task=request.task,
+            index=request.index,
+            partition=request.partition,
+            by=request.by,
+            reason=request.reason,
+            deferred=request.deferred,
         ),
-        turn.time,
+        factory.time,
     )
     yield taken
-    turn.cause = taken.id
-    yield from _cancel_pointless(turn, job, order)
-    reason = "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction"
-    if order.action == "RequeueJob":
+    factory.cause = taken.id
+    yield from _cancel_pointless(factory, job, request)
+    reason = "StoppedByUser" if request.commanded and request.action in _STOPS else "KilledByAction"
+    if request.action == "RequeueJob":
         reason = EVICTED
-    yield from kill(turn, job, plan, scope, order, order.ends or reason)
+    yield from kill(factory, job, plan, scope, request, request.ends or reason)
     counts, tasks = when_killed(job)
     answer = next_phase(
         phase,
-        order.action,
+        request.action,
         job.spec,
         counts,
         retry_count,
         job.spec.min_available,
         tasks=tasks,
-        cause=order.cause,
+        cause=request.cause,
         requeued=job.requeued,
     )
     if answer.phase != job.phase:
         yield from change_phase(
-            turn,
+            factory,
             job,
             answer.phase,
-            reason=order.action,
+            reason=request.action,
             retry_count=retry_count + answer.retry_delta,
             restarts=restarts + answer.restarts_delta,
         )
 
 
 def change_phase(
-    turn: Turn,
+    factory: EventFactory,
     job: Job,
     phase: str,
     *,
@@ -126,7 +128,7 @@ def change_phase(
     """Change the phase of a job, and end what ends with it.
 
     Args:
-        turn: the turn.
+        factory: makes the events.
         job: the job.
         phase: the new phase.
         reason: the action or rule that led to it.
@@ -135,7 +137,7 @@ def change_phase(
         opened: the notice that the job is part of from now on.
         reserved: until when a freed place is kept for the job at most.
     """
-    changed = turn.event(
+    changed = factory.event(
         job,
         JobPhaseChanged(
             phase,  # type: ignore[arg-type]  # the phase rule answers with a JobPhase
@@ -148,49 +150,49 @@ def change_phase(
             deadline=None if opened is None else opened.deadline,
             reserved=reserved,
         ),
-        max(job.since, turn.time),
+        max(job.since, factory.time),
     )
     yield changed
-    turn.cause, turn.time = changed.id, changed.time
+    factory.cause, factory.time = changed.id, changed.time
     if job.phase in FINISHED_JOB_PHASES:
         why = f"the job is {job.phase}"
-        yield from _cancel_all(turn, job, DelaysCancelled(_DELAYED, why=why))
+        yield from _cancel_all(factory, job, DelaysCancelled(_DELAYED, why=why))
         # Pods may outlive their job: effects, waits for lost pods and steps already begun continue.
         for timer in [timer for timer in job.timers.values() if timer.kind not in {"effect", "lost", "step"}]:
-            yield turn.event(job, TimerCancelled(timer.id, why))
+            yield factory.event(job, TimerCancelled(timer.id, why))
         if job.live:
-            yield from wait_for_lost(turn, job)
-        due = ttl_due(job.spec, job.phase, min(job.since, turn.now))
+            yield from wait_for_lost(factory, job)
+        due = ttl_due(job.spec, job.phase, min(job.since, factory.now))
         if due is not None:
-            yield turn.event(job, TimerSet("ttl", due))
+            yield factory.event(job, TimerSet("ttl", due))
 
 
-def settle(turn: Turn, job: Job) -> Events:
+def settle(factory: EventFactory, job: Job) -> Events:
     """Apply follow-up transitions until the job is stable, so that it never waits for an unrelated input.
 
     Raises:
         InvariantError: it is not stable after `_MANY` rounds.
     """
     for _ in range(_MANY):
-        at = turn.index
-        turn.work += len(job.tasks)
+        at = factory.index
+        factory.work += len(job.tasks)
         # Requests of tasks and rules come before the phase rule (Volcano: a request's action, else a sync).
-        yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, turn.time))
-        yield from _ask_rules(turn, job)
-        yield from _sync(turn, job)
-        if turn.index == at:
+        yield from follow_tasks(factory, job, dict.fromkeys(job.tasks, factory.time))
+        yield from _ask_rules(factory, job)
+        yield from _sync(factory, job)
+        if factory.index == at:
             return
     raise InvariantError(job.id, f"it does not become stable in phase {job.phase}")
 
 
-def _sync(turn: Turn, job: Job) -> Events:
+def _sync(factory: EventFactory, job: Job) -> Events:
     """One SyncJob: the work of the present phase, and the next phase by the phase rule."""
     if job.kills:  # Volcano kills in one pass: the phase rule sees no state between a kill and its end
         return
     waits = job.deferred
     if waits is not None and job.phase != "Restarting":
-        turn.cause, turn.time = waits.id, turn.now
-        order = Order(
+        factory.cause, factory.time = waits.id, factory.now
+        request = ActionRequest(
             waits.action,
             policy=waits.policy,
             event=waits.event,
@@ -199,15 +201,15 @@ def _sync(turn: Turn, job: Job) -> Events:
             deferred=True,
             commanded=waits.commanded,
         )
-        yield from _take(turn, job, order)
+        yield from _take(factory, job, request)
         return
     effect = effect_of(job.phase, "SyncJob")
     if effect == "sync":
         if waits is None:  # a job that is being stopped needs no more pods
-            yield from start_missing(turn, job)
+            yield from start_missing(factory, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
-        plan = plan_of(job, "unfinished", Order("SyncJob")) or KillPlan()
-        yield from kill(turn, job, plan, "unfinished", Order("SyncJob"), "KilledByAction")
+        plan = plan_of(job, "unfinished", ActionRequest("SyncJob")) or KillPlan()
+        yield from kill(factory, job, plan, "unfinished", ActionRequest("SyncJob"), "KilledByAction")
     counts, tasks = when_killed(job)
     answer = next_phase(
         job.phase,
@@ -223,7 +225,7 @@ def _sync(turn: Turn, job: Job) -> Events:
     if phase == job.phase == "Aborted" and job.object_deleted is not None:  # nobody can resume a deleted job
         phase, reason = "Terminated", "Deleted"
     if phase != job.phase:
-        yield from change_phase(turn, job, phase, reason=reason)
+        yield from change_phase(factory, job, phase, reason=reason)
 
 
 def _why(job: Job, phase: str) -> str | None:
@@ -236,25 +238,27 @@ def _why(job: Job, phase: str) -> str | None:
 # --- events and policies --------------------------------------------------------------------------------------------------
 
 
-def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | None = None, first_exit_code: int = 0) -> Events:
+def raise_event(
+    factory: EventFactory, job: Job, raised: EventRaised, attempt: Attempt | None = None, first_exit_code: int = 0
+) -> Events:
     """Raise a lifecycle event and carry out the action that the policies give for it.
 
     Args:
-        turn: the turn.
+        factory: makes the events.
         job: the job.
         raised: the event.
         attempt: the attempt whose pod raises it, if one does.
         first_exit_code: exit code of the pod's first container, with which Volcano's exit-code policies compare.
     """
-    request = policies.Request(raised.event, task=raised.task, exit_code=first_exit_code, version=raised.version)
-    match = policies.match(request, job.spec, version=job.version)
+    policy_request = policies.Request(raised.event, task=raised.task, exit_code=first_exit_code, version=raised.version)
+    match = policies.match(policy_request, job.spec, version=job.version)
     if raised.event != "PodPending" or match.policy is not None:
-        event = turn.event(job, raised, turn.time)
+        event = factory.event(job, raised, factory.time)
         yield event
-        turn.cause = event.id
+        factory.cause = event.id
     if match.action in INTERNAL_ACTIONS or job.phase in FINISHED_JOB_PHASES:
         return  # Volcano: every action on a finished job only deletes its remaining pods
-    order = Order(
+    request = ActionRequest(
         match.action,
         task=raised.task,
         index=raised.index,
@@ -262,12 +266,12 @@ def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | No
         policy=match.policy,
         event=raised.event,
         cause=failure_behind(job, raised.event, attempt),
-        depth=max(turn.depth, raised.depth),
+        depth=max(factory.depth, raised.depth),
     )
     if match.delay is None:
-        yield from _take(turn, job, order)
+        yield from _take(factory, job, request)
     else:
-        yield from _delay(turn, job, order, match.delay, attempt)
+        yield from _delay(factory, job, request, match.delay, attempt)
 
 
 def _partition(job: Job, raised: EventRaised) -> int | None:
@@ -305,72 +309,72 @@ def _uid(job: Job, timer: Timer) -> str | None:
     return attempt.uid if attempt else None
 
 
-def _delay(turn: Turn, job: Job, order: Order, delay: int, attempt: Attempt | None) -> Events:
+def _delay(factory: EventFactory, job: Job, request: ActionRequest, delay: int, attempt: Attempt | None) -> Events:
     pod = attempt.pod if attempt else None
-    what, replaced = place(delays(job, pod), Delay(order.action, pod=pod))
+    what, replaced = place(delays(job, pod), Delay(request.action, pod=pod))
     if what == "ignore":
         return
-    yield from cancel(turn, job, replaced, "another delayed action takes its place")
-    yield turn.event(
+    yield from cancel(factory, job, replaced, "another delayed action takes its place")
+    yield factory.event(
         job,
         TimerSet(
             "policy",
-            turn.now + delay,
-            action=order.action,
-            policy=order.policy,
-            event=order.event,
-            task=order.task,
-            index=order.index,
+            factory.now + delay,
+            action=request.action,
+            policy=request.policy,
+            event=request.event,
+            task=request.task,
+            index=request.index,
             attempt=attempt.number if attempt else None,
-            partition=order.partition,
+            partition=request.partition,
             pod=pod,
-            depth=order.depth,
+            depth=request.depth,
         ),
     )
 
 
-def cancel(turn: Turn, job: Job, running: list[Delay], why: str) -> Events:
+def cancel(factory: EventFactory, job: Job, running: list[Delay], why: str) -> Events:
     """Cancel delayed actions."""
     for delay in running:
-        yield turn.event(job, TimerCancelled(delay.id, why))
+        yield factory.event(job, TimerCancelled(delay.id, why))
 
 
-def _cancel_pointless(turn: Turn, job: Job, order: Order) -> Events:
+def _cancel_pointless(factory: EventFactory, job: Job, request: ActionRequest) -> Events:
     """Cancel the delayed actions that an action supersedes: those of its class about the same part of the job (Volcano)."""
-    why = f"{order.action} was carried out"
-    actions, part = made_pointless(order.action), action_class(order.action)
+    why = f"{request.action} was carried out"
+    actions, part = made_pointless(request.action), action_class(request.action)
     if part == "pod":
-        pod = None if order.index is None or order.task is None else pod_name(job.name, order.task, order.index)
-        yield from cancel(turn, job, [delay for delay in delays(job, pod) if delay.action in actions], why)
+        pod = None if request.index is None or request.task is None else pod_name(job.name, request.task, request.index)
+        yield from cancel(factory, job, [delay for delay in delays(job, pod) if delay.action in actions], why)
     else:
-        yield from _cancel_all(turn, job, DelaysCancelled(actions, part, order.task, order.partition, why))
+        yield from _cancel_all(factory, job, DelaysCancelled(actions, part, request.task, request.partition, why))
 
 
-def _cancel_all(turn: Turn, job: Job, data: DelaysCancelled) -> Events:
+def _cancel_all(factory: EventFactory, job: Job, data: DelaysCancelled) -> Events:
     """Cancel delayed actions by one event, if there are any; a large job may have one per replica."""
     if any(cancelled(job, data)):
-        yield turn.event(job, data)
+        yield factory.event(job, data)
 
 
-def _ask_rules(turn: Turn, job: Job) -> Events:
+def _ask_rules(factory: EventFactory, job: Job) -> Events:
     """Match the raise rules against every change of phase since they were last matched."""
-    while turn.transitions:
-        transition, cause, depth = turn.transitions.pop(0)
+    while factory.transitions:
+        transition, cause, depth = factory.transitions.pop(0)
         subject = subject_of(transition)
         for number in matching(job.rules, transition):
             rule = job.rules[number]
             matched = job.matches.get(number, 0) if rule.count > 1 else 1
             if not fires(rule, fired=fired_key(job, number, subject) in job.fired, matched=matched):
                 continue
-            turn.cause = cause
-            if turn.work > 2 * WORK:
-                turn.transitions.clear()
-                yield turn.event(job, Anomaly("the limit of work for one input is reached: raise rules are no longer evaluated"))
+            factory.cause = cause
+            if factory.work > 2 * WORK:
+                factory.transitions.clear()
+                yield factory.event(job, Anomaly("the limit of work for one input is reached: raise rules are no longer evaluated"))
                 return
-            turn.work += RAISING
+            factory.work += RAISING
             if too_deep(depth + 1):
                 what = f"raise rule {number} ({rule.event}) would continue a chain of {depth} events; it is not followed"
-                yield turn.event(job, Anomaly(what))
+                yield factory.event(job, Anomaly(what))
                 continue
             raised = EventRaised(
                 rule.event,
@@ -381,4 +385,4 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
                 rule=number,
                 depth=depth + 1,
             )
-            yield from raise_event(turn, job, raised)
+            yield from raise_event(factory, job, raised)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.events import Event
 from engine.events.attempts import AttemptEnded, AttemptObjectChanged
+from engine.lifecycle.event_factory import EventFactory
 from engine.lifecycle.job import Attempt, Job
-from engine.lifecycle.turn import Turn
 from statemachines.vocabulary import ObjectState, Rank, TerminalPhase
 
 __all__ = ["close", "give_up", "give_up_object", "last_seen"]
@@ -21,7 +21,7 @@ def last_seen(seen: int, deadline: int | None) -> int:
     return seen if deadline is None else min(seen, deadline)
 
 
-def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
+def give_up(factory: EventFactory, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
     """Close a live attempt whose pod is no longer seen, at its last proof of life; its object counts as gone.
 
     One whose pod was never seen waited until its deletion was requested, or until now where there is none to delete.
@@ -29,13 +29,13 @@ def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason
     if attempt.uid is not None:
         seen = last_seen(attempt.seen, attempt.deadline)
     else:
-        seen = turn.time if attempt.object == "absent" else attempt.asked
+        seen = factory.time if attempt.object == "absent" else attempt.asked
     end = max(attempt.since, seen)
-    return close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
+    return close(factory, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
 
 
 def close(
-    turn: Turn,
+    factory: EventFactory,
     job: Job,
     attempt: Attempt,
     phase: TerminalPhase,
@@ -53,7 +53,7 @@ def close(
 ) -> Event[AttemptEnded]:
     """Close a live attempt with all known facts; `started`: its start, where only the end shows that it ran."""
     started = started if attempt.running is None else attempt.running
-    return turn.event(
+    return factory.event(
         job,
         AttemptEnded(
             attempt.task,
@@ -78,7 +78,7 @@ def close(
     )
 
 
-def give_up_object(turn: Turn, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
+def give_up_object(factory: EventFactory, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
     """Count the object of a closed attempt as gone, although its deletion was not observed."""
     key = (attempt.task, attempt.index, attempt.number)
-    return turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))
+    return factory.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))

@@ -6,11 +6,11 @@ from engine.events.actions import EventRaised
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.kubernetes.manifests.event_schemas import data_fault
 from engine.lifecycle import notices
+from engine.lifecycle.action_request import ActionRequest
 from engine.lifecycle.actions import execute, raise_event, settle
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
-from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import plan_of
-from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
 
 __all__ = ["commanded", "custom_raised", "objection", "objection_to_event"]
@@ -49,7 +49,7 @@ def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
         partition = task.spec.partition
         if partition is None or command.partition is None or not 0 <= command.partition < partition.total:
             return _no_part(command, "partition", command.partition)
-        if plan_of(job, "target", Order("RestartPartition", task=command.task, partition=command.partition)) is None:
+        if plan_of(job, "target", ActionRequest("RestartPartition", task=command.task, partition=command.partition)) is None:
             return f"partition {command.partition} of task {command.task} has no pods"
     return None
 
@@ -61,12 +61,12 @@ def _no_part(command: CommandIssued, part: str, number: int | None) -> str:
     return f"task {command.task} has no {part} {number}"
 
 
-def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
+def commanded(factory: EventFactory, job: Job, command: CommandIssued) -> Events:
     """Carry out a command without an objection."""
     if command.action in notices.ANSWERS:
-        yield from notices.answer(turn, job, command)
+        yield from notices.answer(factory, job, command)
         return
-    order = Order(
+    request = ActionRequest(
         command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
         task=command.task,
         index=command.index,
@@ -75,7 +75,7 @@ def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
         reason=command.reason,
         commanded=True,
     )
-    yield from execute(turn, job, order)
+    yield from execute(factory, job, request)
 
 
 def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
@@ -93,8 +93,8 @@ def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
     return None if fault is None else f"the data break the event's schema: {fault}"
 
 
-def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
+def custom_raised(factory: EventFactory, job: Job, raised: CustomEventRaised) -> Events:
     """Raise a declared event received from outside."""
     event = EventRaised(raised.event, task=raised.task, version=job.version, data=raised.data, by=raised.by)
-    yield from raise_event(turn, job, event)
-    yield from settle(turn, job)
+    yield from raise_event(factory, job, event)
+    yield from settle(factory, job)

@@ -26,15 +26,15 @@ from engine.events.decisions import (
     Placement,
     Refusal,
 )
+from engine.lifecycle.action_request import ActionRequest
 from engine.lifecycle.actions import execute, settle
+from engine.lifecycle.event_factory import Decision, EventFactory, Events
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.notices import objection_to_decision, open_notice, take_end
-from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import bind_decided, evict, group_phase
 from engine.lifecycle.refused_inputs import is_known, say
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.steps import PODS
-from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["decided"]
@@ -53,19 +53,19 @@ _Objection = tuple[Refusal, str]
 """Why a decision is refused: the reason, and the facts behind it."""
 
 
-def decided(turn: Turn, job: Job, event: Event[DecisionEvent]) -> Decision:
+def decided(factory: EventFactory, job: Job, event: Event[DecisionEvent]) -> Decision:
     """Accept a decision and carry it out, or refuse it."""
     if is_known(job, event):  # it was refused before its job was there
         return "duplicate"
     data, kind = event.data, _KINDS[type(event.data)]
-    why = _objection(turn.state, job, event)
+    why = _objection(factory.state, job, event)
     if why is not None:
-        yield from say(turn, job, DecisionRefused(event.id, kind, *why))
+        yield from say(factory, job, DecisionRefused(event.id, kind, *why))
         return "refused"
-    accepted = turn.event(job, _accepted(event.id, kind, data))
+    accepted = factory.event(job, _accepted(event.id, kind, data))
     yield accepted
-    turn.cause = accepted.id
-    yield from _follow(turn, job, data)
+    factory.cause = accepted.id
+    yield from _follow(factory, job, data)
     return "applied"
 
 
@@ -83,21 +83,21 @@ def _accepted(decision: str, kind: DecisionKind, data: DecisionEvent) -> Decisio
             return DecisionAccepted(decision, kind)
 
 
-def _follow(turn: Turn, job: Job, data: DecisionEvent) -> Events:
+def _follow(factory: EventFactory, job: Job, data: DecisionEvent) -> Events:
     match data:
         case DecidedEnqueued():
-            yield from settle(turn, job)
+            yield from settle(factory, job)
         case DecidedBound():
-            yield from bind_decided(turn, job)
+            yield from bind_decided(factory, job)
         case DecidedEvicted(attempts=[]):
-            yield from execute(turn, job, Order("RequeueJob", by=SCHEDULER, reason=data.reason))
+            yield from execute(factory, job, ActionRequest("RequeueJob", by=SCHEDULER, reason=data.reason))
         case DecidedEvicted():
-            yield from evict(turn, job, [job.tasks[one.task].slots[one.index] for one in data.attempts])
-            yield from settle(turn, job)
+            yield from evict(factory, job, [job.tasks[one.task].slots[one.index] for one in data.attempts])
+            yield from settle(factory, job)
         case DecidedNoticed():
-            yield from open_notice(turn, job, data)
+            yield from open_notice(factory, job, data)
         case DecidedNoticeEnded():
-            yield from take_end(turn, job, data)
+            yield from take_end(factory, job, data)
         case _:
             pass
 

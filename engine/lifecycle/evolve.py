@@ -121,7 +121,7 @@ def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
     subject, job = event.subject, state.jobs.pop(event.subject, None)
     for page in _take_record(state, subject) if job is None else later_pages(job):
         state.touched[record_name(subject, page)] = None
-    state.strangers.pop(subject, None)
+    state.unknown_ids.pop(subject, None)
     claimed = routing_key(subject)
     if claimed in state.submitted:
         state.submitted[claimed].pop(subject, None)
@@ -146,7 +146,7 @@ def _note_stranger(state: ShardState, job: Job) -> None:
     """Index an id that is no job by the time since which it is idle."""
     rest = None if job.opened or job.id not in state.jobs else job.rest
     if rest is None:
-        state.strangers.pop(job.id, None)
+        state.unknown_ids.pop(job.id, None)
     else:
         note_stranger(state, rest, job.id)
 

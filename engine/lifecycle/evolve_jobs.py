@@ -83,7 +83,7 @@ def _without_templates(spec: JobSpec) -> JobSpec:
 
 def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
     job.opened, job.cluster = event.sequence, event.clusterid
-    state.strangers.pop(job.id, None)
+    state.unknown_ids.pop(job.id, None)
     job.claims = EMPTY
     job.kind, job.namespace, job.name, job.managed = intern(data.kind), intern(data.namespace), data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels or EMPTY

@@ -11,10 +11,10 @@ from engine.events.actions import TimerSet
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.outcomes import InputOrphaned, InputParked, JobParked
 from engine.lifecycle.claims import restore
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.indexes import held_size, where_of
 from engine.lifecycle.job import Job, Timer, Waiters
 from engine.lifecycle.refused_inputs import held_key
-from engine.lifecycle.turn import Events, Turn
 
 __all__ = [
     "HELD_BYTES",
@@ -39,7 +39,7 @@ NAMESPACES: Final = 4
 """Factor on both limits for pods of all namespaces together, so that pods of others do not use up the job's own limit."""
 
 
-def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
+def park(factory: EventFactory, job: Job, event: Event[Data], error: str | None) -> Events:
     """Hold an input of a parked job; with `error`, park the job first.
 
     Raises:
@@ -47,15 +47,15 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
     """
     kept = _kept(event)
     _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
-    turn = turn.about(job)  # when it is released, its events have other ids
+    factory = factory.about(job)  # when it is released, its events have other ids
     if error is not None:
-        parked = turn.event(job, JobParked(error))
+        parked = factory.event(job, JobParked(error))
         yield parked
-        turn.cause = parked.id
-    yield turn.event(job, InputParked(kept))
+        factory.cause = parked.id
+    yield factory.event(job, InputParked(kept))
 
 
-def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
+def orphan(factory: EventFactory, job: Job, event: Event[Data]) -> Events:
     """Hold a pod whose managed job is not known yet, or behind pods already waiting; the first one starts the wait.
 
     Raises:
@@ -66,17 +66,17 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     _must_fit(job, more, len(beside.ids), beside.size)
     if not job.opened:  # only pods of its own namespace wait for a job that exists
         _must_fit(job, more, len(job.waiting), job.waiting_bytes, NAMESPACES)
-    turn = turn.about(job)
-    orphaned = turn.event(job, InputOrphaned(kept))
+    factory = factory.about(job)
+    orphaned = factory.event(job, InputOrphaned(kept))
     yield orphaned
     if not job.opened:
-        yield from wait_for_job(turn, job, orphaned.id)
+        yield from wait_for_job(factory, job, orphaned.id)
 
 
-def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
+def wait_for_job(factory: EventFactory, job: Job, cause: str | None = None) -> Events:
     """Set the timer that ends the wait of pods for their job, unless it is set."""
     if not any(timer.kind == "orphan_wait" for timer in job.timers.values()):
-        yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=cause)
+        yield factory.event(job, TimerSet("orphan_wait", factory.now + factory.state.orphan_wait), cause=cause)
 
 
 def is_held(job: Job, event: Event[Data]) -> bool:
@@ -128,9 +128,9 @@ def _must_fit(job: Job, more: int, many: int, size: int, times: int = 1) -> None
         )
 
 
-def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:
+def set_again(factory: EventFactory, job: Job, timer: Timer) -> Event[TimerSet]:
     """Set a timer again, paused until its job is neither parked nor has held inputs."""
-    return turn.event(
+    return factory.event(
         job,
         TimerSet(
             timer.kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.lifecycle import codec
 from engine.lifecycle.state import ShardState
 
-__all__ = ["note_finished", "note_stranger", "rest_of", "stranger_of"]
+__all__ = ["note_finished", "note_stranger", "rest_of", "unknown_id_of"]
 
 
 def rest_of(state: ShardState, ident: str) -> int | None:
@@ -17,9 +17,9 @@ def rest_of(state: ShardState, ident: str) -> int | None:
     return None if record is None else codec.rest_of(record)[0]
 
 
-def stranger_of(state: ShardState, ident: str) -> int | None:
+def unknown_id_of(state: ShardState, ident: str) -> int | None:
     """Return the time since which an id that is no job is idle; `None`: it is active, or a job."""
-    return state.strangers.get(ident)
+    return state.unknown_ids.get(ident)
 
 
 def note_finished(state: ShardState, rest: int, ident: str) -> None:
@@ -29,5 +29,5 @@ def note_finished(state: ShardState, rest: int, ident: str) -> None:
 
 def note_stranger(state: ShardState, rest: int, ident: str) -> None:
     """Index an idle id that is no job."""
-    state.strangers[ident] = rest
-    state.oldest_strangers.note(rest, ident, state, stranger_of, len(state.strangers))
+    state.unknown_ids[ident] = rest
+    state.oldest_unknown_ids.note(rest, ident, state, unknown_id_of, len(state.unknown_ids))

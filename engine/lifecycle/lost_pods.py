@@ -15,9 +15,9 @@ from engine.events.attempts import AttemptEnded
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.indexes import pods_on, stands
 from engine.lifecycle.job import Attempt, Job, Timer
-from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import TerminalPhase
 
 __all__ = [
@@ -39,38 +39,40 @@ LOSS_WAIT: Final = 600 * SECOND
 """Time after which an unobserved pod of a finished or deleted job, or of a deleted node, counts as lost (microseconds)."""
 
 
-def wait_for_sight(turn: Turn, job: Job) -> Events:
+def wait_for_sight(factory: EventFactory, job: Job) -> Events:
     """Start the short wait for requested pods to be observed, or deleted ones to be gone, unless it runs already."""
-    yield from _wait_until(turn, job, turn.now + SIGHT_WAIT)
+    yield from _wait_until(factory, job, factory.now + SIGHT_WAIT)
 
 
-def wait_for_lost(turn: Turn, job: Job, *, node: str | None = None) -> Events:
+def wait_for_lost(factory: EventFactory, job: Job, *, node: str | None = None) -> Events:
     """Start the wait for a job's ending pods, or for the pods of a deleted node, unless it runs already."""
-    yield from _wait_until(turn, job, turn.now + LOSS_WAIT, node)
+    yield from _wait_until(factory, job, factory.now + LOSS_WAIT, node)
 
 
-def wait_for_node(turn: Turn, job: Job, attempt: Attempt) -> Events:
+def wait_for_node(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """Wait for a pod first observed after its node was deleted; cluster facts are read before pods."""
-    if attempt.node is not None and (job.cluster, NODE, attempt.node) in turn.state.facts.deleted and stands(job, attempt):
-        yield from wait_for_lost(turn, job, node=attempt.node)
+    if attempt.node is not None and (job.cluster, NODE, attempt.node) in factory.state.facts.deleted and stands(job, attempt):
+        yield from wait_for_lost(factory, job, node=attempt.node)
 
 
-def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Events:
+def _wait_until(factory: EventFactory, job: Job, due: int, node: str | None = None) -> Events:
     if not any(timer.due <= due for timer in job.lost.get(node, {}).values()):
-        yield turn.event(job, TimerSet("lost", due, node=node, depth=turn.depth))
+        yield factory.event(job, TimerSet("lost", due, node=node, depth=factory.depth))
 
 
-def stop_waiting(turn: Turn, job: Job, attempt: Attempt) -> Events:
+def stop_waiting(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """Cancel the waits that an attempt's change has made pointless."""
     ends = job.finished is not None or job.phase == "Aborted"  # before that, no other attempt changes with this one
     nodes = list(job.lost) if ends else [node for node in dict.fromkeys((None, attempt.node)) if node in job.lost]
-    over = [node for node in nodes if not (job.live or job.counts.terminating if node is None else pods_on(turn.state, job, node))]
+    over = [
+        node for node in nodes if not (job.live or job.counts.terminating if node is None else pods_on(factory.state, job, node))
+    ]
     for timer in [timer for node in over for timer in job.lost[node]]:
-        yield turn.event(job, TimerCancelled(timer, "nothing is left to wait for"))
+        yield factory.event(job, TimerCancelled(timer, "nothing is left to wait for"))
 
 
-def _standing_on(turn: Turn, job: Job, node: str) -> list[Attempt]:
-    return sorted((job.by_uid[uid] for uid in pods_on(turn.state, job, node)), key=lambda attempt: attempt.place)
+def _standing_on(factory: EventFactory, job: Job, node: str) -> list[Attempt]:
+    return sorted((job.by_uid[uid] for uid in pods_on(factory.state, job, node)), key=lambda attempt: attempt.place)
 
 
 def _is_seen_until(attempt: Attempt) -> int:
@@ -78,42 +80,42 @@ def _is_seen_until(attempt: Attempt) -> int:
     return attempt.seen + LOSS_WAIT if attempt.live else 0
 
 
-def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
+def lost(factory: EventFactory, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
     """Yield the attempts whose wait has expired and the reason: live ones, and closed ones whose object still exists."""
     if timer.node is not None:
-        if (job.cluster, timer.node) not in turn.state.facts.nodes:  # otherwise it came back
-            for attempt in _standing_on(turn, job, timer.node):
-                if _is_seen_until(attempt) <= turn.now:
+        if (job.cluster, timer.node) not in factory.state.facts.nodes:  # otherwise it came back
+            for attempt in _standing_on(factory, job, timer.node):
+                if _is_seen_until(attempt) <= factory.now:
                     yield attempt, "NodeLost"
         return
     for attempt in job.attempts:
-        due = _due(turn, job, attempt)
-        if due is not None and due <= turn.now:
+        due = _due(factory, job, attempt)
+        if due is not None and due <= factory.now:
             yield attempt, "EndUnknown"
 
 
-def unseen(turn: Turn, job: Job) -> list[Attempt]:
+def unseen(factory: EventFactory, job: Job) -> list[Attempt]:
     """Return the attempts whose effect was reported done and never observed; it is requested again.
 
     These are created pods that may be gone again, and deleted pods whose end may have been missed (the API server then has no pod
     of that name).
     """
-    return [one for one in job.attempts if (due := _ask_again(turn, job, one)) is not None and due <= turn.now]
+    return [one for one in job.attempts if (due := _ask_again(factory, job, one)) is not None and due <= factory.now]
 
 
-def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
+def wait_on(factory: EventFactory, job: Job, timer: Timer) -> Events:
     """Continue the wait for attempts that were not due when the timer fired."""
     if timer.node is not None:  # pods that are still observed
-        dues = [due for one in _standing_on(turn, job, timer.node) if (due := _is_seen_until(one)) > turn.now]
-        if dues and (job.cluster, timer.node) not in turn.state.facts.nodes:
-            yield from _wait_until(turn, job, max(min(dues), turn.now + SIGHT_WAIT), timer.node)
+        dues = [due for one in _standing_on(factory, job, timer.node) if (due := _is_seen_until(one)) > factory.now]
+        if dues and (job.cluster, timer.node) not in factory.state.facts.nodes:
+            yield from _wait_until(factory, job, max(min(dues), factory.now + SIGHT_WAIT), timer.node)
         return
-    dues = [due for one in job.attempts for due in (_due(turn, job, one), _ask_again(turn, job, one)) if due is not None]
+    dues = [due for one in job.attempts for due in (_due(factory, job, one), _ask_again(factory, job, one)) if due is not None]
     if dues:
-        yield from _wait_until(turn, job, max(min(dues), turn.now + SIGHT_WAIT))
+        yield from _wait_until(factory, job, max(min(dues), factory.now + SIGHT_WAIT))
 
 
-def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
+def _ask_again(factory: EventFactory, job: Job, attempt: Attempt) -> int | None:
     """Return when an effect that was not observed is requested again (microseconds); `None`: never."""
     if not job.managed:
         return None
@@ -122,7 +124,7 @@ def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     if attempt.object not in {"made", "deleting"} or not stands(job, attempt):
         return None
     since = max(attempt.killed, attempt.since, attempt.deadline or 0)
-    return _next(since, LOSS_WAIT, turn.now if _is_silent(turn, job, attempt) else attempt.asked)
+    return _next(since, LOSS_WAIT, factory.now if _is_silent(factory, job, attempt) else attempt.asked)
 
 
 def _next(since: int, wait: int, last: int) -> int:
@@ -133,7 +135,7 @@ def _next(since: int, wait: int, last: int) -> int:
     return max(since, last) + max(last - since, wait)
 
 
-def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
+def _due(factory: EventFactory, job: Job, attempt: Attempt) -> int | None:
     """Return when an unobserved attempt counts as lost (microseconds); `None`: never.
 
     No end is inferred from time alone while its node is silent or before its grace period is over, and a pod that was made does
@@ -147,16 +149,16 @@ def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     if not ends or not stands(job, attempt):
         return None
     since = max([*ends, attempt.deadline or 0])
-    return _next(since, LOSS_WAIT, turn.now if _is_silent(turn, job, attempt) else since)
+    return _next(since, LOSS_WAIT, factory.now if _is_silent(factory, job, attempt) else since)
 
 
-def _is_silent(turn: Turn, job: Job, attempt: Attempt) -> bool:
-    node = turn.state.facts.nodes.get((job.cluster, attempt.node or ""))
+def _is_silent(factory: EventFactory, job: Job, attempt: Attempt) -> bool:
+    node = factory.state.facts.nodes.get((job.cluster, attempt.node or ""))
     return node is not None and node.ready != "True"
 
 
-def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:
+def end_without_evidence(factory: EventFactory, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:
     """Close an unobserved attempt with the reason of its requested deletion, else as lost."""
     phase: TerminalPhase = "Lost" if attempt.kill is None else "Failed"
     reason = "NeverStarted" if attempt.uid is None else attempt.kill or lost
-    return give_up(turn, job, attempt, phase, reason)
+    return give_up(factory, job, attempt, phase, reason)

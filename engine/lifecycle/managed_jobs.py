@@ -27,6 +27,7 @@ from engine.kubernetes.manifests.job_bounds import first_faults
 from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
 from engine.kubernetes.reading.fields import mapping
 from engine.kubernetes.reading.pod_shape import plugin_annotations, pod_shape
+from engine.lifecycle.action_request import ActionRequest
 from engine.lifecycle.actions import (
     cancel,
     delays,
@@ -37,14 +38,13 @@ from engine.lifecycle.actions import (
 )
 from engine.lifecycle.authority import may_not_speak
 from engine.lifecycle.closing import give_up_object
+from engine.lifecycle.event_factory import Decision, EventFactory, Events
 from engine.lifecycle.indexes import stands
 from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
-from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
-from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
@@ -73,28 +73,28 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 """Phases in which only ResumeJob has an effect."""
 
 
-def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
+def submitted(factory: EventFactory, job: Job, event: Event[JobSubmitted]) -> Decision:
     """Open the job of a manifest, or reject it with every fault."""
     submission = event.data
     namespace, name, tenant = read_identity(submission.manifest, event.id)
     # Checked first: validating a manifest can take a second, which a principal without a grant must not cost everybody else.
-    why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
+    why = may_not_speak(factory.state, submission.principal, factory.cluster, namespace, tenant)
     if why is not None:
-        return (yield from _reject(turn, job, event, name, first_faults([Fault("metadata.namespace", why)])))
+        return (yield from _reject(factory, job, event, name, first_faults([Fault("metadata.namespace", why)])))
     read = read_manifest(
         submission.manifest,
         strict=submission.strict,
-        queues=queues_of(_objects(turn)),
+        queues=queues_of(_objects(factory)),
         seed=event.id,
-        most_replicas=turn.state.max_replicas,
-        accelerators=turn.state.accelerators,
+        most_replicas=factory.state.max_replicas,
+        accelerators=factory.state.accelerators,
     )
     if read.faults:
-        return (yield from _reject(turn, job, event, read.name, read.faults))
+        return (yield from _reject(factory, job, event, read.name, read.faults))
     ours = read.spec.scheduler_name == SCHEDULER
     metadata = mapping(submission.manifest.get("metadata"))
     annotations = plugin_annotations(metadata.get("annotations")) if ours else {}
-    opened = turn.event(
+    opened = factory.event(
         job,
         JobOpened(
             kind=read.kind,
@@ -113,28 +113,28 @@ def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
         ),
     )
     yield opened
-    turn.cause = opened.id
+    factory.cause = opened.id
     due = active_deadline_due(job.spec, job.since)
     if due is not None:
-        yield turn.event(job, TimerSet("active_deadline", due))
-    yield from settle(turn, job)
+        yield factory.event(job, TimerSet("active_deadline", due))
+    yield from settle(factory, job)
     return "applied"
 
 
-def _reject(turn: Turn, job: Job, event: Event[JobSubmitted], name: str, faults: list[Fault]) -> Decision:
+def _reject(factory: EventFactory, job: Job, event: Event[JobSubmitted], name: str, faults: list[Fault]) -> Decision:
     principal = event.data.principal
     if was_said(job, event.clusterid, SUBMIT, principal, event.id, faults_digest(faults)):
         return "duplicate"
-    held = event.id if event.id != turn.origin else None
+    held = event.id if event.id != factory.origin else None
     rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=principal, manifest=manifest_digest(event.data), input=held)
-    yield turn.about(job).event(job, rejected)
-    turn.index += 1  # something has followed
+    yield factory.about(job).event(job, rejected)
+    factory.index += 1  # something has followed
     return "rejected"
 
 
-def _objects(turn: Turn) -> list[Data]:
-    """Return the objects of the cluster that the turn is about."""
-    return [applied for (cluster, _, _), applied in turn.state.facts.objects.items() if cluster == turn.cluster]
+def _objects(factory: EventFactory) -> list[Data]:
+    """Return the objects of the cluster that an input is about."""
+    return [applied for (cluster, _, _), applied in factory.state.facts.objects.items() if cluster == factory.cluster]
 
 
 def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
@@ -146,44 +146,46 @@ def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
     ]
 
 
-def updated(turn: Turn, job: Job, update: JobUpdated) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
+def updated(
+    factory: EventFactory, job: Job, update: JobUpdated
+) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
     """Apply a changed manifest; only fields that Volcano lets change may differ. Returns the outcome."""
-    spec, faults = update_spec(job.spec, update.manifest, turn.state.max_replicas, turn.state.accelerators)
+    spec, faults = update_spec(job.spec, update.manifest, factory.state.max_replicas, factory.state.accelerators)
     if faults:
-        yield turn.event(job, JobRejected(job.name, faults, update=True))
+        yield factory.event(job, JobRejected(job.name, faults, update=True))
         return "rejected"
     if spec == job.spec:
         return "unchanged"
-    revised = turn.event(job, JobRevised(spec=spec))
+    revised = factory.event(job, JobRevised(spec=spec))
     yield revised
-    turn.cause = revised.id
-    yield from update_surplus(turn, job)
-    yield from settle(turn, job)
+    factory.cause = revised.id
+    yield from update_surplus(factory, job)
+    yield from settle(factory, job)
     return "applied"
 
 
-def deleted(turn: Turn, job: Job, version: str | None) -> Events:
+def deleted(factory: EventFactory, job: Job, version: str | None) -> Events:
     """Stop a job whose object was deleted."""
-    gone = turn.event(job, JobObjectDeleted(version))
+    gone = factory.event(job, JobObjectDeleted(version))
     yield gone
-    turn.cause = gone.id
+    factory.cause = gone.id
     if job.phase not in FINISHED_JOB_PHASES:
-        order = Order("TerminateJob", reason="the job was deleted", commanded=True)
-        yield from settle(turn, job) if job.phase in _STOPPING else execute(turn, job, order)
+        request = ActionRequest("TerminateJob", reason="the job was deleted", commanded=True)
+        yield from settle(factory, job) if job.phase in _STOPPING else execute(factory, job, request)
     if job.live or job.counts.terminating:
-        yield from wait_for_lost(turn, job)
+        yield from wait_for_lost(factory, job)
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------------
 
 
 def pod_changed(
-    turn: Turn, job: Job, attempt: Attempt, before: str | None, shown: str, restarts: int, pod: PodObserved | None = None
+    factory: EventFactory, job: Job, attempt: Attempt, before: str | None, shown: str, restarts: int, pod: PodObserved | None = None
 ) -> Events:
     """React to a change of an attempt.
 
     Args:
-        turn: the turn.
+        factory: makes the events.
         job: the job.
         attempt: the attempt, as it is now.
         before: its phase before; `None` if its pod is seen for the first time.
@@ -191,13 +193,13 @@ def pod_changed(
         restarts: its container restarts before.
         pod: the observation; `None`: its pod is no longer seen.
     """
-    news, turn.cause, turn.time = turn.last, shown, attempt.since
+    news, factory.cause, factory.time = factory.last, shown, attempt.since
     event = _event_of(job, attempt, before, restarts)
     if job.delays:
         # An ended pod is not pending, and one that succeeded has run. (Volcano keeps the delays of killed pods.)
         seen_as = event if attempt.live else "PodRunning" if attempt.phase == "Succeeded" else "PodFailed"
         pointless = cancelled_by_event(delays(job, attempt.pod), seen_as, attempt.pod, attempt.uid)
-        yield from cancel(turn, job, pointless, f"{attempt.pod} is {attempt.phase}")
+        yield from cancel(factory, job, pointless, f"{attempt.pod} is {attempt.phase}")
     if event not in {"OutOfSync", "PodRunning", "TaskFailed"}:
         raised = EventRaised(
             event,
@@ -209,41 +211,41 @@ def pod_changed(
         )
         # Volcano: the deletion of a pod carries no exit code; the exit code of a stopped program is no failure.
         first_exit_code = pod.first_exit_code if pod is not None and event == "PodFailed" else 0
-        yield from raise_event(turn, job, raised, attempt, first_exit_code)
+        yield from raise_event(factory, job, raised, attempt, first_exit_code)
     if _failed_too_often(job, attempt, restarts):
         if attempt.live:  # until its last restart the job was as this pod's phase makes it
-            yield from settle(turn, job)
-            restarted = pod.restarted if pod is not None and pod.restarted is not None else turn.now
-            turn.cause, turn.time = news, max(attempt.since, restarted)
+            yield from settle(factory, job)
+            restarted = pod.restarted if pod is not None and pod.restarted is not None else factory.now
+            factory.cause, factory.time = news, max(attempt.since, restarted)
         failed = EventRaised(
             "TaskFailed", task=attempt.task, index=attempt.index, attempt=attempt.number, version=attempt.job_version
         )
-        yield from raise_event(turn, job, failed, attempt)
+        yield from raise_event(factory, job, failed, attempt)
     if before is None:
-        yield from meet(turn, job, attempt)
+        yield from meet(factory, job, attempt)
     if attempt.reason == "NodeLost" and not attempt.live and attempt.object != "gone":
-        yield from wait_for_lost(turn, job, node=attempt.node)
-    yield from _wait_for_object(turn, job, attempt)
-    yield from settle(turn, job)
+        yield from wait_for_lost(factory, job, node=attempt.node)
+    yield from _wait_for_object(factory, job, attempt)
+    yield from settle(factory, job)
 
 
-def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
+def object_changed(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """React to a change of the object of a closed attempt: when it is gone, its replica is open."""
-    turn.cause = turn.last
-    yield from meet(turn, job, attempt)
-    yield from _wait_for_object(turn, job, attempt)
-    yield from wait_for_node(turn, job, attempt)
-    yield from settle(turn, job)
+    factory.cause = factory.last
+    yield from meet(factory, job, attempt)
+    yield from _wait_for_object(factory, job, attempt)
+    yield from wait_for_node(factory, job, attempt)
+    yield from settle(factory, job)
 
 
-def _wait_for_object(turn: Turn, job: Job, attempt: Attempt) -> Events:
+def _wait_for_object(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """Start the wait for an object that somebody else deletes: its end may be missed."""
     ours = attempt.kill is not None if attempt.live else bool(attempt.effect)
     if attempt.object == "deleting" and not ours and stands(job, attempt):
-        yield from wait_for_lost(turn, job)
+        yield from wait_for_lost(factory, job)
 
 
-def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
+def effect_settled(factory: EventFactory, job: Job, report: EffectReported) -> Events:
     """Request a failed effect on a pod again, with back-off.
 
     When the API server has answered a deletion with "no such pod" twice, the object counts as gone.
@@ -251,22 +253,22 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
     attempt = job.by_effect.get(report.effect)
     if attempt is None:
         return
-    turn.cause = turn.last
+    factory.cause = factory.last
     if report.outcome != "failed":
-        yield from wait_for_sight(turn, job) if attempt.object == "made" else wait_for_lost(turn, job)
+        yield from wait_for_sight(factory, job) if attempt.object == "made" else wait_for_lost(factory, job)
     elif report.reason == "NotFound" and attempt.object != "absent" and attempt.unknown > 1:
         if attempt.live:
             before = attempt.phase
-            yield end_without_evidence(turn, job, attempt, "EndUnknown")
-            yield from pod_changed(turn, job, attempt, before, turn.last, attempt.restarts)
+            yield end_without_evidence(factory, job, attempt, "EndUnknown")
+            yield from pod_changed(factory, job, attempt, before, factory.last, attempt.restarts)
         else:
-            yield give_up_object(turn, job, attempt, "the API server knows no such pod")
-            yield from settle(turn, job)
-        yield from stop_waiting(turn, job, attempt)
+            yield give_up_object(factory, job, attempt, "the API server knows no such pod")
+            yield from settle(factory, job)
+        yield from stop_waiting(factory, job, attempt)
     elif (attempt.task, attempt.index, attempt.number) not in job.retries:
         back_off = _NAME_TAKEN if report.reason == "AlreadyExists" else _BACK_OFF
-        due = turn.now + back_off.delay(attempt.tries)
-        yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
+        due = factory.now + back_off.delay(attempt.tries)
+        yield factory.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 
 
 def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
@@ -313,32 +315,32 @@ def _kubernetes(phase: str) -> str:
 # --- steps and timers --------------------------------------------------------------------------------------------------
 
 
-def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
+def go_on(factory: EventFactory, job: Job, timer: Timer) -> Events:
     """Take the next step of work on a large job."""
     if timer.kill is not None:
-        plan, order = rest_of_kill(job, timer)
-        yield from kill(turn, job, plan, timer.kill, order, timer.reason or "KilledByAction")
-    yield from bind_decided(turn, job)
-    yield from settle(turn, job)
+        plan, request = rest_of_kill(job, timer)
+        yield from kill(factory, job, plan, timer.kill, request, timer.reason or "KilledByAction")
+    yield from bind_decided(factory, job)
+    yield from settle(factory, job)
 
 
-def on_timer(turn: Turn, job: Job, timer: Timer) -> Events:
+def on_timer(factory: EventFactory, job: Job, timer: Timer) -> Events:
     """Carry out what a timer was set for, on the present state; the policy is not evaluated again (Volcano)."""
     if timer.kind == "active_deadline":
-        yield from execute(turn, job, Order("TerminateJob", reason="activeDeadlineSeconds have passed"))
+        yield from execute(factory, job, ActionRequest("TerminateJob", reason="activeDeadlineSeconds have passed"))
         return
     attempt = None
     if timer.task is not None and timer.index is not None and timer.attempt is not None:
         attempt = job.attempt(timer.task, timer.index, timer.attempt)
     if timer.kind == "effect":
         if attempt is not None:
-            yield from ask_again(turn, job, attempt)
+            yield from ask_again(factory, job, attempt)
         return
     cause = failure_behind(job, timer.event or "", attempt)
     yield from execute(
-        turn,
+        factory,
         job,
-        Order(
+        ActionRequest(
             timer.action or "SyncJob",
             task=timer.task,
             index=timer.index,

@@ -10,13 +10,13 @@ from engine.events.attempts import AttemptMoved
 from engine.events.inputs import POD, PodObserved
 from engine.events.jobs import TaskPhaseChanged
 from engine.lifecycle import lost_pods, observed_jobs, pod_identity
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.observed_jobs import MOVED
 from engine.lifecycle.pod_inputs import follow
 from engine.lifecycle.pod_jobs import awaits_controller, direct_owner
 from engine.lifecycle.state import ShardState
-from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters
 
 __all__ = ["job_above", "leave"]
@@ -60,21 +60,21 @@ def _may_take(state: ShardState, root: Job, job: Job, pod: PodObserved) -> bool:
     return (root.cluster, root.namespace) == (job.cluster, job.namespace)
 
 
-def leave(turn: Turn, job: Job, root: Job, pod: PodObserved) -> Events:
+def leave(factory: EventFactory, job: Job, root: Job, pod: PodObserved) -> Events:
     """Record that a pod moves from its job to the one above it. The phases of a job that keeps no pod follow."""
     attempt = job.by_uid[pod.uid]
-    yield turn.event(job, _moved(job, attempt, root, pod), attempt.created)
+    yield factory.event(job, _moved(job, attempt, root, pod), attempt.created)
     task, time = job.tasks[attempt.task], attempt.since
     if task.counts == Counters() and task.phase != "Pending":
-        yield turn.event(job, TaskPhaseChanged(attempt.task, "Pending", task.phase, reason=MOVED), max(task.since, time))
+        yield factory.event(job, TaskPhaseChanged(attempt.task, "Pending", task.phase, reason=MOVED), max(task.since, time))
     if job.counts == Counters():
-        yield from observed_jobs.follow_attempts(turn, job, time)
+        yield from observed_jobs.follow_attempts(factory, job, time)
     else:
         if not job.live:  # all that is left has ended
             time = max([one.since for one in job.attempts if one.uid is not None])
-        yield from follow(turn, job, {attempt.task: time})
+        yield from follow(factory, job, {attempt.task: time})
     if job.lost:
-        yield from lost_pods.stop_waiting(turn, job, attempt)
+        yield from lost_pods.stop_waiting(factory, job, attempt)
 
 
 def _moved(job: Job, attempt: Attempt, root: Job, pod: PodObserved) -> AttemptMoved:

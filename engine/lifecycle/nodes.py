@@ -9,9 +9,9 @@ from engine.events.actions import TimerCancelled
 from engine.events.attempts import AttemptChanged
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.lifecycle import lost_pods
+from engine.lifecycle.event_factory import Decision, EventFactory, Events
 from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.state import ShardState
-from engine.lifecycle.turn import Decision, Events, Turn
 
 __all__ = ["acts_at_once", "decide"]
 
@@ -26,16 +26,18 @@ def acts_at_once(state: ShardState, event: Event[Data]) -> bool:
     return event.data.ready == "Unknown" or node in state.awaited_on or node in state.on_node
 
 
-def decide(turn: Turn, event: Event[Data]) -> Decision:
+def decide(factory: EventFactory, event: Event[Data]) -> Decision:
     """Decide on one fact of a cluster, even if a job has the same id as its subject."""
     if isinstance(event.data, NodeObserved):
-        if turn.state.facts.nodes.get((event.clusterid, event.data.name)) is not event.data:  # older than the one that was absorbed
+        if (
+            factory.state.facts.nodes.get((event.clusterid, event.data.name)) is not event.data
+        ):  # older than the one that was absorbed
             return "duplicate"
-        follows = _seen(turn, event.clusterid, event.data)
+        follows = _seen(factory, event.clusterid, event.data)
     elif isinstance(event.data, NodeDeleted):
-        if (event.clusterid, event.data.name) in turn.state.facts.nodes:  # a newer fact is known
+        if (event.clusterid, event.data.name) in factory.state.facts.nodes:  # a newer fact is known
             return "duplicate"
-        follows = _gone(turn, event.clusterid, event.data.name)
+        follows = _gone(factory, event.clusterid, event.data.name)
     else:  # only later decisions read it
         return "unchanged"
     outcome: Literal["unchanged", "applied"] = "unchanged"
@@ -45,18 +47,18 @@ def decide(turn: Turn, event: Event[Data]) -> Decision:
     return outcome
 
 
-def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
+def _seen(factory: EventFactory, cluster: str, node: NodeObserved) -> Events:
     """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
     suspect = node.ready == "Unknown"
-    for job_id in sorted(turn.state.awaited_on.get((cluster, node.name), ())):
-        job = turn.state.jobs[job_id]
-        part = turn.about(job)
+    for job_id in sorted(factory.state.awaited_on.get((cluster, node.name), ())):
+        job = factory.state.jobs[job_id]
+        part = factory.about(job)
         for timer in list(job.lost[node.name]):
             yield part.event(job, TimerCancelled(timer, f"node {node.name} is back"))
-    for job_id in sorted(turn.state.on_node.get((cluster, node.name), ())):
-        job = turn.state.jobs[job_id]
-        part = turn.about(job)
-        for attempt in [job.by_uid[uid] for uid in sorted(pods_on(turn.state, job, node.name))]:
+    for job_id in sorted(factory.state.on_node.get((cluster, node.name), ())):
+        job = factory.state.jobs[job_id]
+        part = factory.about(job)
+        for attempt in [job.by_uid[uid] for uid in sorted(pods_on(factory.state, job, node.name))]:
             if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
                 continue
             key = (attempt.task, attempt.index, attempt.number)
@@ -64,8 +66,8 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
             yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
 
 
-def _gone(turn: Turn, cluster: str, name: str) -> Events:
+def _gone(factory: EventFactory, cluster: str, name: str) -> Events:
     """Start the wait for pods of a deleted node: their deletion may be observed, or not."""
-    for job_id in sorted(turn.state.on_node.get((cluster, name), ())):
-        job = turn.state.jobs[job_id]
-        yield from lost_pods.wait_for_lost(turn.about(job), job, node=name)
+    for job_id in sorted(factory.state.on_node.get((cluster, name), ())):
+        job = factory.state.jobs[job_id]
+        yield from lost_pods.wait_for_lost(factory.about(job), job, node=name)

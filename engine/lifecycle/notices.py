@@ -12,10 +12,10 @@ from engine.events.decisions import SCHEDULER, DecidedNoticed, DecidedNoticeEnde
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import JobNoticeAnswered, NoticeAnswer
 from engine.events.times import Micros
+from engine.lifecycle.action_request import ActionRequest
 from engine.lifecycle.actions import change_phase, execute, settle
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
-from engine.lifecycle.orders import Order
-from engine.lifecycle.turn import Events, Turn
 from statemachines.job import NoticeTrigger
 from statemachines.phase_rule import notice_phase, preempted_action
 
@@ -38,26 +38,28 @@ def objection_to_decision(job: Job, data: DecidedNoticed | DecidedNoticeEnded) -
     return "OtherPhase", f"the job is {job.phase}; a {data.role} must be {_MAY_ENTER[data.role]}"
 
 
-def open_notice(turn: Turn, job: Job, data: DecidedNoticed) -> Events:
+def open_notice(factory: EventFactory, job: Job, data: DecidedNoticed) -> Events:
     """Enter Privileged or WillEvicted."""
-    yield from _enter(turn, job, _ENTERED_BY[data.role], data)
+    yield from _enter(factory, job, _ENTERED_BY[data.role], data)
 
 
-def take_end(turn: Turn, job: Job, data: DecidedNoticeEnded) -> Events:
+def take_end(factory: EventFactory, job: Job, data: DecidedNoticeEnded) -> Events:
     """Leave the phase; stop a victim of an executed notice as a job."""
     if data.outcome == "executed" and job.phase == "WillEvicted":
-        yield from execute(turn, job, Order(preempted_action(job.spec), by=SCHEDULER, reason=_STOPPED, ends=_STOPPED))
+        yield from execute(factory, job, ActionRequest(preempted_action(job.spec), by=SCHEDULER, reason=_STOPPED, ends=_STOPPED))
     else:
-        yield from _enter(turn, job, "NoticeExecuted" if data.outcome == "executed" else "NoticeWithdrawn", reserved=data.reserved)
+        yield from _enter(
+            factory, job, "NoticeExecuted" if data.outcome == "executed" else "NoticeWithdrawn", reserved=data.reserved
+        )
 
 
 def _enter(
-    turn: Turn, job: Job, trigger: NoticeTrigger, opened: DecidedNoticed | None = None, reserved: Micros | None = None
+    factory: EventFactory, job: Job, trigger: NoticeTrigger, opened: DecidedNoticed | None = None, reserved: Micros | None = None
 ) -> Events:
     phase = notice_phase(job.phase, trigger, job.spec, job.counts)
     if phase is not None:  # the objections let no other phase pass
-        yield from change_phase(turn, job, phase, reason=trigger, opened=opened, reserved=reserved)
-        yield from settle(turn, job)
+        yield from change_phase(factory, job, phase, reason=trigger, opened=opened, reserved=reserved)
+        yield from settle(factory, job)
 
 
 def objection_to_answer(job: Job, command: CommandIssued) -> str | None:
@@ -70,6 +72,6 @@ def objection_to_answer(job: Job, command: CommandIssued) -> str | None:
     return None
 
 
-def answer(turn: Turn, job: Job, command: CommandIssued) -> Events:
+def answer(factory: EventFactory, job: Job, command: CommandIssued) -> Events:
     """Record an answer, which the scheduling stage follows."""
-    yield turn.event(job, JobNoticeAnswered(job.notice, ANSWERS[command.action], command.by, command.reason))
+    yield factory.event(job, JobNoticeAnswered(job.notice, ANSWERS[command.action], command.by, command.reason))

@@ -13,9 +13,9 @@ from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import JobDeleted, JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.pod_shape import PREEMPTABLE
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
 from engine.lifecycle.lost_pods import wait_for_lost
-from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters
 from statemachines.observed import ObservedPhase, attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec
@@ -34,12 +34,12 @@ def has_moved(job: Job) -> bool:
     return job.inferred and job.reason == MOVED
 
 
-def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
+def open_from_pod(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
     """Open a job on the first observation of one of its pods."""
-    yield turn.event(
+    yield factory.event(
         job,
         JobOpened(
-            kind=turn.state.listed_kind(pod.kind),
+            kind=factory.state.listed_kind(pod.kind),
             name=pod.owner or pod.name,
             managed=False,
             spec=JobSpec(queue=pod.queue or "default", priority_class=pod.priority_class),
@@ -60,14 +60,14 @@ def contradiction(job: Job, seen: JobObserved) -> str | None:
     return f"the job object says {seen.phase} after it had said {job.phase}"
 
 
-def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
+def job_observed(factory: EventFactory, job: Job, seen: JobObserved) -> Events:
     """Apply an observed job object: identity, size, and the phase of its status."""
     spec = _spec(job, seen)
     if not job.opened:
-        yield turn.event(
+        yield factory.event(
             job,
             JobOpened(
-                kind=turn.state.listed_kind(seen.kind),
+                kind=factory.state.listed_kind(seen.kind),
                 name=seen.name,
                 managed=False,
                 spec=spec,
@@ -82,10 +82,10 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
             ),
             seen.created,
         )
-    revised = _revision(turn, job, seen, spec)
+    revised = _revision(factory, job, seen, spec)
     if revised is not None:
-        yield turn.event(job, revised)
-    yield from _follow_owner(turn, job, seen)
+        yield factory.event(job, revised)
+    yield from _follow_owner(factory, job, seen)
 
 
 def _owner_shows(job: Job, seen: JobObserved) -> ObservedPhase | None:
@@ -102,7 +102,7 @@ def _owner_shows(job: Job, seen: JobObserved) -> ObservedPhase | None:
     )
 
 
-def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
+def _follow_owner(factory: EventFactory, job: Job, seen: JobObserved) -> Events:
     """Apply the phase of the owner's status; a status without a known phase changes the reason alone."""
     shown = _owner_shows(job, seen)
     if shown is None or (seen.phase is None and (seen.reason is None or job.phase in FINISHED_JOB_PHASES)):
@@ -110,22 +110,22 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
     phase = shown.phase
     if phase != job.phase or (job.inferred and phase in FINISHED_JOB_PHASES):
         yield _change(
-            turn,
+            factory,
             job,
             phase,
-            _entered(turn, job, seen, phase),
+            _entered(factory, job, seen, phase),
             reason=seen.reason,
             message=excerpt(seen.message),
             object_version=seen.version,
             without_end=seen.without_end,
         )
         if job.live and phase in FINISHED_JOB_PHASES and job.kind != _TRACE:
-            yield from wait_for_lost(turn, job)
+            yield from wait_for_lost(factory, job)
     elif seen.phase in {None, phase} and (seen.reason != job.reason or gist(excerpt(seen.message)) != job.gist):
-        yield turn.event(job, JobRevised(reason=seen.reason or "", message=excerpt(seen.message), version=seen.version))
+        yield factory.event(job, JobRevised(reason=seen.reason or "", message=excerpt(seen.message), version=seen.version))
 
 
-def _entered(turn: Turn, job: Job, seen: JobObserved, phase: JobPhase) -> int:
+def _entered(factory: EventFactory, job: Job, seen: JobObserved, phase: JobPhase) -> int:
     """Return when the job entered a phase: the time in the object, that of its last write, else when the observation arrived.
 
     A phase that its attempts show began with their last change. A job whose owner only counts pods runs since the first of its
@@ -137,7 +137,7 @@ def _entered(turn: Turn, job: Job, seen: JobObserved, phase: JobPhase) -> int:
     if stated is None and phase == "Running" and not seen.owner_decides:
         starts = (attempt.running for attempt in job.attempts if attempt.running is not None)
         stated = min((start for start in starts if start >= job.since), default=None)
-    return next(time for time in (stated, seen.written, turn.arrived) if time is not None)
+    return next(time for time in (stated, seen.written, factory.arrived) if time is not None)
 
 
 def _spec(job: Job, seen: JobObserved) -> JobSpec:
@@ -148,10 +148,10 @@ def _spec(job: Job, seen: JobObserved) -> JobSpec:
     return JobSpec(tasks=tasks, queue=seen.queue, min_available=seen.min_available, priority_class=seen.priority_class)
 
 
-def _revision(turn: Turn, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
+def _revision(factory: EventFactory, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
     """Return the facts of the object that are new; `None`: none."""
     changes: dict[str, object] = {
-        "kind": turn.state.listed_kind(seen.kind),
+        "kind": factory.state.listed_kind(seen.kind),
         "name": seen.name,
         "namespace": seen.namespace,
         "tenant": seen.tenant or seen.namespace,
@@ -172,7 +172,7 @@ def _revision(turn: Turn, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevi
     return JobRevised(spec=spec if new_spec else None, owner=True, created=created, version=seen.version, **news)  # type: ignore[arg-type]  # by name
 
 
-def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
+def follow_attempts(factory: EventFactory, job: Job, time: int) -> Events:
     """Let the phase follow the attempts after one of them has changed."""
     expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
     moved = not job.live and bool(job.attempts) and job.counts == Counters()
@@ -186,23 +186,23 @@ def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
         moved=moved,
     )
     if shown.phase != job.phase:
-        yield _change(turn, job, shown.phase, time, reason=MOVED if moved else None, inferred=shown.inferred)
+        yield _change(factory, job, shown.phase, time, reason=MOVED if moved else None, inferred=shown.inferred)
 
 
-def object_deleted(turn: Turn, job: Job, gone: JobDeleted) -> Events:
+def object_deleted(factory: EventFactory, job: Job, gone: JobDeleted) -> Events:
     """Record that the job object is gone, which terminates a job that has not ended."""
-    time = turn.arrived if gone.deleted is None else gone.deleted
-    deleted: Event[JobObjectDeleted] = turn.event(job, JobObjectDeleted(gone.version), time)
+    time = factory.arrived if gone.deleted is None else gone.deleted
+    deleted: Event[JobObjectDeleted] = factory.event(job, JobObjectDeleted(gone.version), time)
     yield deleted
     if job.live:
-        yield from wait_for_lost(turn, job)
+        yield from wait_for_lost(factory, job)
     if job.phase not in FINISHED_JOB_PHASES or job.inferred:
-        turn.cause = deleted.id
-        yield _change(turn, job, "Terminated", time, reason="Deleted")
+        factory.cause = deleted.id
+        yield _change(factory, job, "Terminated", time, reason="Deleted")
 
 
 def _change(
-    turn: Turn,
+    factory: EventFactory,
     job: Job,
     phase: JobPhase,
     time: int,
@@ -213,7 +213,7 @@ def _change(
     inferred: bool = False,
     without_end: bool = False,
 ) -> Event[JobPhaseChanged]:
-    return turn.event(
+    return factory.event(
         job,
         JobPhaseChanged(
             phase,

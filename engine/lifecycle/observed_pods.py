@@ -25,9 +25,9 @@ from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
 from engine.kubernetes.reading.requests import unread_claims
 from engine.lifecycle.closing import close, last_seen
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.pod_jobs import controller_changed, direct_owner
-from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
 from statemachines.spec import Requests
 from statemachines.vocabulary import (
@@ -58,44 +58,44 @@ EVICTED: Final = frozenset(
 
 
 def advance(
-    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False
+    factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False
 ) -> Generator[Event[Data], None, str]:
     """Record all new facts that an observation shows of a live attempt.
 
     Returns the id of the event that shows its present phase: facts recorded after it may be later than the phase.
 
     Args:
-        turn: the turn.
+        factory: makes the events.
         job: the job.
         attempt: the attempt.
         pod: the observation.
         seen: recorded time of the last observation before this one that showed it live; 0: none did.
         gone: the object is gone; `pod` is its last state.
     """
-    phase, reason = _judge(turn, job, attempt, pod)
+    phase, reason = _judge(factory, job, attempt, pod)
     if attempt.uid is None:
-        yield turn.event(job, AttemptChanged(attempt.task, attempt.index, attempt.number, uid=pod.uid, version=pod.version))
+        yield factory.event(job, AttemptChanged(attempt.task, attempt.index, attempt.number, uid=pod.uid, version=pod.version))
     if attempt.requests.unmetered and shows_devices(attempt, pod):
-        yield _devices(turn, job, attempt, pod)
+        yield _devices(factory, job, attempt, pod)
     entered = None if phase == attempt.phase else next_attempt_phase(attempt.phase, phase)
     if entered is not None and entered != attempt.phase:
         for passed in skipped(attempt.phase, entered):
             if _was(passed, phase, pod):
-                yield _ENTER[passed](turn, job, attempt, pod, reason if passed == "Terminating" else None, skipped=True)
+                yield _ENTER[passed](factory, job, attempt, pod, reason if passed == "Terminating" else None, skipped=True)
         if entered in TERMINAL_ATTEMPT_PHASES:
             known: ObjectState = "gone" if gone else "deleting" if pod.deleting else "exists"
             deleted = attempt.since if attempt.phase == "Terminating" else 0
-            yield _ended(turn, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
+            yield _ended(factory, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
             if pod.ended is not None and pod.ended < deleted:  # its node told late that it had ended before its deletion
-                yield from tell_late(turn, job, attempt, pod)
-            return turn.last
-        yield _ENTER[entered](turn, job, attempt, pod, reason, skipped=False)
-    shown = turn.last
-    changed = _changed(turn, job, attempt, pod, reason, seen)
+                yield from tell_late(factory, job, attempt, pod)
+            return factory.last
+        yield _ENTER[entered](factory, job, attempt, pod, reason, skipped=False)
+    shown = factory.last
+    changed = _changed(factory, job, attempt, pod, reason, seen)
     if changed is not None:
         yield changed
         if entered is None:
-            return turn.last
+            return factory.last
     return shown
 
 
@@ -114,7 +114,7 @@ def _deletion(pod: PodObserved, end: int | None) -> int | None:
     return None if began is None or (end is not None and began >= end) else began
 
 
-def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
+def _judge(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
     """Return phase and reason of the pod table, corrected by facts that the pod object does not have.
 
     A deletion that Lahar requested is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
@@ -122,7 +122,7 @@ def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[At
     phase, reason = pod.phase, pod.reason
     if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"} and not _ended_before_kill(attempt, pod):
         return ("Failed" if phase == "Lost" else phase), attempt.kill
-    node = turn.state.facts.node(job.cluster, pod.node) if pod.node is not None else None
+    node = factory.state.facts.node(job.cluster, pod.node) if pod.node is not None else None
     if node is not None:
         if reason == "EvictedByTaint" and (node.unreachable or node.ready != "True"):
             return ("Lost" if phase == "Failed" else phase), "NodeLost"
@@ -136,9 +136,11 @@ def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
     return pod.ended is not None and pod.ended + SECOND <= attempt.killed
 
 
-def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool) -> Event[AttemptBound]:
-    node = turn.state.facts.node(job.cluster, pod.node or "")
-    return turn.event(
+def _bound(
+    factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
+) -> Event[AttemptBound]:
+    node = factory.state.facts.node(job.cluster, pod.node or "")
+    return factory.event(
         job,
         AttemptBound(
             attempt.task,
@@ -159,9 +161,9 @@ def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str
 
 
 def _running(
-    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
+    factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
 ) -> Event[AttemptRunning]:
-    return turn.event(
+    return factory.event(
         job,
         AttemptRunning(
             attempt.task,
@@ -180,9 +182,9 @@ def _running(
 
 
 def _terminating(
-    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
+    factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
 ) -> Event[AttemptTerminating]:
-    return turn.event(
+    return factory.event(
         job,
         AttemptTerminating(
             attempt.task,
@@ -207,7 +209,7 @@ _ENTER: Final[dict[AttemptPhase, Callable[..., Event[Any]]]] = {
 
 
 def _ended(
-    turn: Turn,
+    factory: EventFactory,
     job: Job,
     attempt: Attempt,
     pod: PodObserved,
@@ -220,7 +222,7 @@ def _ended(
     if end is None:
         end = _last_proof(pod, seen)
     return close(
-        turn,
+        factory,
         job,
         attempt,
         phase,
@@ -259,7 +261,7 @@ def _start(attempt: Attempt, pod: PodObserved) -> int | None:
 
 
 def _changed(
-    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, seen: int
+    factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, seen: int
 ) -> Event[AttemptChanged] | None:
     """Return the changes of a live attempt besides its phase; `None`: none. `seen` as for `advance`."""
     restarts = pod.restarts + pod.init_restarts
@@ -268,13 +270,13 @@ def _changed(
     new_disruption = pod.disruption != attempt.disruption
     started = _start(attempt, pod) if attempt.running is None and attempt.phase == "Terminating" else None
     new_message = pod.message != "" and attempt.phase == pod.phase and gist(excerpt(pod.message)) != attempt.gist
-    owner = _later_owner(turn, job, attempt, pod)
+    owner = _later_owner(factory, job, attempt, pod)
     new_fact = new_reason or new_ready or new_disruption or new_message or started is not None or owner is not None
     requests = _requests(attempt, pod, seen) if pod.requests.unmetered else pod.requests  # most pods name no device
     resized = requests != attempt.requests
     if not (new_fact or restarts > attempt.restarts or resized):
         return None
-    return turn.event(
+    return factory.event(
         job,
         AttemptChanged(
             attempt.task,
@@ -313,17 +315,17 @@ def shows_devices(attempt: Attempt, pod: PodObserved) -> bool:
     return unread_claims(pod.requests) < unread_claims(attempt.requests)
 
 
-def _devices(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event[AttemptChanged]:
+def _devices(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> Event[AttemptChanged]:
     """Return the change of an attempt by the devices that its claims show, as of the start of the phase that was known last."""
     known = attempt.requests
     requests = replace(pod.requests, cpu_milli=known.cpu_milli, memory_bytes=known.memory_bytes)
     changed = AttemptChanged(attempt.task, attempt.index, attempt.number, requests=requests, version=pod.version)
-    return turn.event(job, changed, attempt.since)
+    return factory.event(job, changed, attempt.since)
 
 
-def _later_owner(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> str | None:
+def _later_owner(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> str | None:
     """Return the owner of a pod if its controller changed since the last observation, empty: it has none any more; else `None`."""
-    if not controller_changed(turn.state, job, attempt, pod):
+    if not controller_changed(factory.state, job, attempt, pod):
         return None
     owner = "" if pod.owner is None else f"{pod.service or pod.kind}/{pod.owner}"
     return None if attempt.adopter is None and owner == attempt.owner else owner
@@ -334,19 +336,19 @@ def _is_awaited(job: Job, task: str) -> bool:
     return any(other.depends_on is not None and task in other.depends_on.names for other in job.spec.tasks)
 
 
-def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
+def tell_late(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
     """Record an observation of a closed attempt as a late fact, if it contradicts or adds to what is known."""
     started = pod.running if attempt.running is None else None
     terminating = None if attempt.terminating else _deletion(pod, attempt.ended if pod.ended is None else pod.ended)
     news = attempt.uid is None or started is not None or terminating is not None
     if not news and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
         return  # an older, live state of a closed attempt
-    phase, reason = _judge(turn, job, attempt, pod)
+    phase, reason = _judge(factory, job, attempt, pod)
     told = (phase, reason, pod.ended, pod.rank)
     same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
     if not news and (same or told == attempt.late):
         return
-    yield turn.event(
+    yield factory.event(
         job,
         AttemptLateFact(
             attempt.task,
@@ -372,14 +374,14 @@ def _is_replaced(job: Job, phase: str) -> bool:
     return phase != "Succeeded" and job.phase not in FINISHED_JOB_PHASES
 
 
-def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
+def tell_object(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
     """Record that the object of a closed attempt is being deleted, or is gone.
 
     Volcano: a failed pod that somebody deletes is replaced; one that succeeded is not.
     """
     if attempt.object == "gone" or not (gone or (pod.deleting and attempt.object != "deleting")):
         return
-    yield turn.event(
+    yield factory.event(
         job,
         AttemptObjectChanged(
             attempt.task,

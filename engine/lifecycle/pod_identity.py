@@ -10,9 +10,9 @@ from engine.events.excerpts import excerpt
 from engine.events.inputs import PodObserved
 from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle.closing import give_up, give_up_object
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.pod_jobs import owner_below
-from engine.lifecycle.turn import Events, Turn
 
 __all__ = ["contradiction", "is_old", "locate", "start"]
 
@@ -97,7 +97,7 @@ def _earlier(job: str, attempt: Attempt) -> EarlierAttempt:
     return EarlierAttempt(job, attempt.task, attempt.index, attempt.number)
 
 
-def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
+def start(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
     """Start the attempt of an unknown pod.
 
     The pod takes over the index of an older one. If that was last seen alive and not being deleted, its end was missed. (An indexed
@@ -115,10 +115,10 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     current = task.slots.get(index) if task else None
     past = current is not None and not job.managed and pod.created < current.created
     if current is not None and not past and current.live and (job.managed or current.phase != "Terminating"):
-        yield give_up(turn, job, current, "Lost", "EndUnknown")
+        yield give_up(factory, job, current, "Lost", "EndUnknown")
     elif current is not None and job.managed and current.object != "gone" and current.pod == pod.name:
-        yield give_up_object(turn, job, current, "another pod has its name")
-    yield turn.event(
+        yield give_up_object(factory, job, current, "another pod has its name")
+    yield factory.event(
         job,
         AttemptStarted(
             name,
@@ -126,7 +126,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             task.next_number(index) if task else 1,
             uid=pod.uid,
             pod=pod.name,
-            requests=pod.requests if turn.moved is None else turn.moved[1].requests,
+            requests=pod.requests if factory.moved is None else factory.moved[1].requests,
             slot=how,  # type: ignore[arg-type]  # mypy joins the three branches to str
             job_version=pod.job_version,
             reason=pod.reason if pod.phase == "Pending" else "Queued",
@@ -137,7 +137,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             resources=pod.resources,
             host_ports=pod.host_ports,
             controller=owner_below(job, pod),
-            moved_from=None if turn.moved is None else _earlier(*turn.moved),
+            moved_from=None if factory.moved is None else _earlier(*factory.moved),
         ),
         pod.created,
     )

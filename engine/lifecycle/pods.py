@@ -10,12 +10,12 @@ from engine.events.actions import EffectRequested
 from engine.events.attempts import AttemptObjectChanged, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.inputs import PodObserved
+from engine.lifecycle.action_request import ActionRequest
 from engine.lifecycle.closing import give_up
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Attempt, Job, Task, Timer, category
 from engine.lifecycle.lost_pods import wait_for_node, wait_for_sight
-from engine.lifecycle.orders import Order
 from engine.lifecycle.steps import PODS, go_on, go_on_killing, room
-from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters, Pod
 from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, KillPlan, KillScope, Target, kill_job, kill_target, retained
 from statemachines.sync import creates_pods, pod_name, surplus_indexes, sync_job
@@ -43,7 +43,7 @@ __all__ = [
 EVICTED: Final = "PreemptedByScheduler"
 """Reason of the end of attempts that a decision evicts."""
 
-_SYNC: Final = Order("SyncJob")
+_SYNC: Final = ActionRequest("SyncJob")
 
 
 def group_phase(job: Job) -> str | None:
@@ -56,7 +56,7 @@ def group_phase(job: Job) -> str | None:
     return "Inqueue" if job.enqueued or job.spec.scheduler_name != SCHEDULER else "Pending"
 
 
-def start_missing(turn: Turn, job: Job) -> Events:
+def start_missing(factory: EventFactory, job: Job) -> Events:
     """Request missing pods, and the deletion of the pods that they replace.
 
     A replica is occupied until the object of its last attempt is gone. A task waits for those that it depends on.
@@ -71,16 +71,16 @@ def start_missing(turn: Turn, job: Job) -> Events:
         more -= len(few)
         for index in few:
             if what == "delete":
-                yield from _delete_one(turn, job, task.slots[index], "KilledByAction")
+                yield from _delete_one(factory, job, task.slots[index], "KilledByAction")
             else:
-                yield from _make_one(turn, job, task, index)
+                yield from _make_one(factory, job, task, index)
         if not more:
-            yield from go_on(turn, job)
+            yield from go_on(factory, job)
             return
 
 
-def _make_one(turn: Turn, job: Job, task: Task, index: int) -> Events:
-    started = turn.event(
+def _make_one(factory: EventFactory, job: Job, task: Task, index: int) -> Events:
+    started = factory.event(
         job,
         AttemptStarted(
             task.spec.name,
@@ -92,7 +92,7 @@ def _make_one(turn: Turn, job: Job, task: Task, index: int) -> Events:
         ),
     )
     yield started
-    yield turn.event(job, _effect("create_pod", task.slots[index]), cause=started.id)
+    yield factory.event(job, _effect("create_pod", task.slots[index]), cause=started.id)
 
 
 def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRequested:
@@ -107,22 +107,22 @@ def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRe
     )
 
 
-def scope_of(job: Job, effect: str, order: Order) -> KillScope | None:
+def scope_of(job: Job, effect: str, request: ActionRequest) -> KillScope | None:
     """Return the pod that an effect deletes; `None`: it deletes none."""
     if effect in {"sync", "none"}:
         return None
     if effect == "kill_target":
         return "target"
-    retain = retained(effect, job.retry_count, job.spec.max_retry, action=order.action, cause=order.cause)
+    retain = retained(effect, job.retry_count, job.spec.max_retry, action=request.action, cause=request.cause)
     return "unfinished" if retain else "all"
 
 
-def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
+def plan_of(job: Job, scope: KillScope | None, request: ActionRequest) -> KillPlan | None:
     """Return the deletions of a kill that are still to be requested; `None`: its partition does not exist."""
     if scope is None:
         return KillPlan()
     if scope == "target":
-        return kill_target(_pods(job, order.target), order.target)
+        return kill_target(_pods(job, request.target), request.target)
     if scope == "surplus":
         tasks = job.tasks.values()
         beyond = (pod for task in tasks for pod in _pods_at(job, task, surplus_indexes(task.spec.replicas, task.slots)))
@@ -145,24 +145,24 @@ def left_to_kill(job: Job) -> int:
     return sum(breadth(job, _order_of(timer).target) for timer in job.kills.values())
 
 
-def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str) -> Events:
+def kill(factory: EventFactory, job: Job, plan: KillPlan, scope: KillScope | None, request: ActionRequest, reason: str) -> Events:
     """Request the deletions of a plan, up to one step's limit; the rest follows in steps, unless one is pending."""
-    if any(timer.kill == scope and _order_of(timer).target == order.target for timer in job.kills.values()):
+    if any(timer.kill == scope and _order_of(timer).target == request.target for timer in job.kills.values()):
         return
     most = room(job, PODS)
-    yield from _delete(turn, job, plan.delete[:most], reason)
+    yield from _delete(factory, job, plan.delete[:most], reason)
     if len(plan.delete) > most and scope is not None:
-        yield from go_on_killing(turn, job, scope, order, reason)
+        yield from go_on_killing(factory, job, scope, request, reason)
 
 
-def rest_of_kill(job: Job, timer: Timer) -> tuple[KillPlan, Order]:
-    """Return the kill that a step continues, and its order."""
-    order = _order_of(timer)
-    return plan_of(job, timer.kill, order) or KillPlan(), order
+def rest_of_kill(job: Job, timer: Timer) -> tuple[KillPlan, ActionRequest]:
+    """Return the kill that a step continues, and its action request."""
+    request = _order_of(timer)
+    return plan_of(job, timer.kill, request) or KillPlan(), request
 
 
-def _order_of(timer: Timer) -> Order:
-    return Order(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
+def _order_of(timer: Timer) -> ActionRequest:
+    return ActionRequest(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
 
 
 def is_doomed(job: Job, attempt: Attempt) -> bool:
@@ -241,33 +241,33 @@ def _pod(job: Job, attempt: Attempt, counted: str) -> Pod:
     )
 
 
-def _delete(turn: Turn, job: Job, pods: Iterable[Pod], cause: str) -> Events:
+def _delete(factory: EventFactory, job: Job, pods: Iterable[Pod], cause: str) -> Events:
     """Request deletions. An attempt whose pod was never observed is given up: at once if none was requested, else after a wait."""
     unseen = False
     for pod in pods:
         attempt = job.tasks[pod.task].slots[pod.index or 0]
-        yield from _delete_one(turn, job, attempt, cause)
+        yield from _delete_one(factory, job, attempt, cause)
         unseen = unseen or (attempt.live and attempt.uid is None)
     if unseen:
-        yield from wait_for_sight(turn, job)
+        yield from wait_for_sight(factory, job)
 
 
-def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
+def _delete_one(factory: EventFactory, job: Job, attempt: Attempt, cause: str) -> Events:
     if attempt.live and attempt.object == "absent":
-        yield give_up(turn, job, attempt, "Failed", "NeverStarted")
+        yield give_up(factory, job, attempt, "Failed", "NeverStarted")
         return
     if attempt.object == "gone":  # no object is left to delete: its replica is open at once
         key = (attempt.task, attempt.index, attempt.number)
-        yield turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=True, version=attempt.version))
+        yield factory.event(job, AttemptObjectChanged(*key, object="gone", replaceable=True, version=attempt.version))
         return
-    yield turn.event(job, _effect("delete_pod", attempt, cause))
-    yield from wait_for_node(turn, job, attempt)
+    yield factory.event(job, _effect("delete_pod", attempt, cause))
+    yield from wait_for_node(factory, job, attempt)
 
 
-def update_surplus(turn: Turn, job: Job) -> Events:
+def update_surplus(factory: EventFactory, job: Job) -> Events:
     """Delete the pods beyond the replicas after a task was scaled down."""
     plan = plan_of(job, "surplus", _SYNC) or KillPlan()
-    yield from kill(turn, job, plan, "surplus", _SYNC, "KilledByAction")
+    yield from kill(factory, job, plan, "surplus", _SYNC, "KilledByAction")
 
 
 def _stands(attempt: Attempt) -> bool:
@@ -275,14 +275,14 @@ def _stands(attempt: Attempt) -> bool:
     return category(attempt) not in {None, "terminating"}
 
 
-def bind_decided(turn: Turn, job: Job) -> Events:
+def bind_decided(factory: EventFactory, job: Job) -> Events:
     """Request the binding of existing pods whose node is decided, up to one step's limit."""
     waiting = [one for task in job.tasks.values() for one in task.slots.values() if _is_to_be_bound(one)]
     most = room(job, PODS)
     for attempt in waiting[:most]:
-        yield turn.event(job, _bind(attempt))
+        yield factory.event(job, _bind(attempt))
     if len(waiting) > most:
-        yield from go_on(turn, job)
+        yield from go_on(factory, job)
 
 
 def _is_to_be_bound(attempt: Attempt) -> bool:
@@ -295,22 +295,22 @@ def _bind(attempt: Attempt) -> EffectRequested:
     return replace(_effect("bind_pod", attempt), node=attempt.decided)
 
 
-def evict(turn: Turn, job: Job, attempts: Iterable[Attempt]) -> Events:
+def evict(factory: EventFactory, job: Job, attempts: Iterable[Attempt]) -> Events:
     """Request the deletion of pods that a decision evicts."""
-    yield from _delete(turn, job, [_pod(job, attempt, "") for attempt in attempts], EVICTED)
+    yield from _delete(factory, job, [_pod(job, attempt, "") for attempt in attempts], EVICTED)
 
 
-def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
+def meet(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """Handle the first observation of a pod: delete it if no longer wanted, bind it if its node is decided."""
     if _is_to_be_bound(attempt):
-        yield turn.event(job, _bind(attempt))
+        yield factory.event(job, _bind(attempt))
     if attempt.object == "exists" and (attempt.kill is not None or attempt.reason == "NeverStarted"):
-        yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
+        yield factory.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
     if attempt.index >= job.tasks[attempt.task].spec.replicas and _stands(attempt):
-        yield from _delete_one(turn, job, attempt, "KilledByAction")
+        yield from _delete_one(factory, job, attempt, "KilledByAction")
 
 
-def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
+def stray(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
     """Request the deletion of an attempt's duplicate pod, which occupies the name that the next pod needs.
 
     A pod without an attempt number and with another name was made by somebody else.
@@ -318,14 +318,14 @@ def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
     if pod.attempt is None and pod.index is not None and pod.name != pod_name(job.name, pod.task or "", pod.index):
         return
     asked = EffectRequested("delete_pod", pod=pod.name, uid=pod.uid, task=pod.task, index=pod.index, cause="KilledByAction")
-    yield turn.event(job, asked)
+    yield factory.event(job, asked)
 
 
-def ask_again(turn: Turn, job: Job, attempt: Attempt) -> Events:
+def ask_again(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """Request a failed effect again, if it is still wanted."""
     if attempt.object in {"absent", "asked", "made"} and attempt.live and attempt.kill is None:
-        yield turn.event(job, _effect("create_pod", attempt))
+        yield factory.event(job, _effect("create_pod", attempt))
     elif attempt.live and attempt.phase == "Terminating" and attempt.kill is None:  # a deletion requested elsewhere keeps its cause
-        yield turn.event(job, _effect("delete_pod", attempt))
+        yield factory.event(job, _effect("delete_pod", attempt))
     elif attempt.object != "gone" and (attempt.kill is not None or attempt.replaceable):
-        yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
+        yield factory.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))

@@ -25,8 +25,8 @@ from engine.events.outcomes import Fault, InputReleased
 from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
-from engine.lifecycle.turn import Events, Turn
 
 __all__ = [
     "OBSERVE",
@@ -180,9 +180,9 @@ def _key(cluster: str, what: str, principal: str, ident: str, content: str | Non
     return "\x1f".join((cluster, what if content is None else f"{what} {content}", principal, ident))
 
 
-def say(turn: Turn, job: Job, data: Data) -> Events:
+def say(factory: EventFactory, job: Job, data: Data) -> Events:
     """Yield an event about a job, or about an id that is no job yet; then with ids that those of a later opening cannot equal."""
-    part = turn if job.opened else turn.about(job)
+    part = factory if job.opened else factory.about(job)
     yield part.event(job, data)
-    if part is not turn:
-        turn.index += 1  # later events of this input get other ids
+    if part is not factory:
+        factory.index += 1  # later events of this input get other ids

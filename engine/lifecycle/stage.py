@@ -44,20 +44,20 @@ from engine.lifecycle import (
     refused_inputs,
 )
 from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.event_factory import SOURCE, STAGE, Decision, EventFactory, Events, arrival
 from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.state import ShardState
-from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn, arrival
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "STRANGERS", "LifecycleStage"]
+__all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "UNKNOWN_IDS", "LifecycleStage"]
 
 FORGET_AFTER: Final = 30 * 86_400 * SECOND
 """How long a finished job stays in the engine's state unless configured otherwise (microseconds)."""
 ORPHAN_WAIT: Final = 60 * SECOND
 """How long a pod waits for the managed job that it names (microseconds)."""
 
-STRANGERS: Final = 10_000
+UNKNOWN_IDS: Final = 10_000
 """Most ids that are no job which a shard keeps unless configured otherwise."""
 
 _OUTCOMES: Final[dict[type[Data], str | None]] = {
@@ -90,7 +90,7 @@ class LifecycleStage:
         *,
         forget_after: int = FORGET_AFTER,
         orphan_wait: int = ORPHAN_WAIT,
-        strangers: int = STRANGERS,
+        unknown_ids: int = UNKNOWN_IDS,
         max_replicas: int = REPLICAS,
         services: Iterable[str] = (),
         accelerators: Accelerators = BUILT_IN,
@@ -101,12 +101,12 @@ class LifecycleStage:
             forget_after: how long a finished job, or an id that is no job, is kept (microseconds); not less than the inputs are
                 retained. An aborted job is kept for 335 days more.
             orphan_wait: how long a pod waits for the managed job that it names (microseconds).
-            strangers: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
+            unknown_ids: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
             max_replicas: most replicas of a job, all tasks together.
             services: further kinds whose pods are services (`SERVICE_KINDS` has the others).
             accelerators: table of the resources of managed jobs' pods that are GPUs.
         """
-        self.strangers = strangers
+        self.unknown_ids = unknown_ids
         self.max_replicas = max_replicas
         self.services = frozenset(services)
         self.accelerators = accelerators
@@ -122,13 +122,13 @@ class LifecycleStage:
     def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
         """Yield the events of an input; return its outcome."""
         if event.data.TOPIC == "cluster":
-            return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid, arrival(event, now)), event))
+            return (yield from nodes.decide(EventFactory(state, event.id, now, event.clusterid, arrival(event, now)), event))
         job = ownership.job_of(state, event)
         if event.id in job.seen or (job.id != event.subject and _was_taken(peek(state, event.subject), event)):
             return "duplicate"
-        turn = _begin(state, event, job, now)
-        outcome = yield from inputs.decide(turn, job, event)
-        if not turn.index:
+        factory = _begin(state, event, job, now)
+        outcome = yield from inputs.decide(factory, job, event)
+        if not factory.index:
             return inputs.settled(outcome, made=False)
         _check(job)
         return outcome
@@ -142,14 +142,14 @@ class LifecycleStage:
 
         Timers of a job that is parked or has held inputs are paused.
         """
-        yield from self._fire(state, now, lambda turn, job, timer: self._act(turn, job, timer, error))
+        yield from self._fire(state, now, lambda factory, job, timer: self._act(factory, job, timer, error))
 
     def drop(self, state: ShardState, now: int, error: str) -> Events:
         """Drop the earliest timer because its job could not be parked either; an anomaly of the job records the reason.
 
         An idle job that is due to be forgotten has no timer to drop; it is forgotten, which needs only the head of its record.
         """
-        yield from self._fire(state, now, lambda turn, job, timer: _give_up(turn, job, timer, error))
+        yield from self._fire(state, now, lambda factory, job, timer: _give_up(factory, job, timer, error))
 
     def timer(self, state: ShardState) -> str:
         """Name the timer that fires next."""
@@ -196,12 +196,12 @@ class LifecycleStage:
         if event.data.TOPIC == "cluster":
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
         job = ownership.job_of(state, event)
-        turn = _begin(state, event, job, now)
+        factory = _begin(state, event, job, now)
         if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held one could not be released
-            part, principal = (turn, None) if job.opened else (turn.about(job), event.data.principal)
+            part, principal = (factory, None) if job.opened else (factory.about(job), event.data.principal)
             yield part.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by, principal))
             return "refused"
-        yield from held_inputs.park(turn, job, event, error)
+        yield from held_inputs.park(factory, job, event, error)
         return "parked"
 
     def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.processor.stage.Outcome, which a stage may not import
@@ -251,8 +251,8 @@ class LifecycleStage:
 
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
         """Return when the next job is forgotten, and its id."""
-        if len(state.strangers) > self.strangers:
-            return state.oldest_strangers.first(state, idle_jobs.stranger_of)
+        if len(state.unknown_ids) > self.unknown_ids:
+            return state.oldest_unknown_ids.first(state, idle_jobs.unknown_id_of)
         if not state.finished:
             return None
         finished = state.finished.first(state, idle_jobs.rest_of)
@@ -279,44 +279,44 @@ class LifecycleStage:
             JobForgotten(job.rested if job.finished is None else job.finished, opened=job.opened > 0),
         )
 
-    def _fire(self, state: ShardState, now: int, act: Callable[[Turn, Job, Timer], Events]) -> Events:
+    def _fire(self, state: ShardState, now: int, act: Callable[[EventFactory, Job, Timer], Events]) -> Events:
         """Fire the earliest timer and act on it, or forget a job that is due before it."""
         self.due(state)  # drops cancelled timers
         forgotten = self._forgotten_first(state)
         if forgotten is not None:
             yield from self._forget(state, *forgotten, now)
             return
-        turn, job, timer = _take_timer(state, now)
-        yield _timer_fired(turn, job, timer)
-        yield from act(turn, job, timer)
+        factory, job, timer = _take_timer(state, now)
+        yield _timer_fired(factory, job, timer)
+        yield from act(factory, job, timer)
 
-    def _act(self, turn: Turn, job: Job, timer: Timer, error: str | None) -> Events:
+    def _act(self, factory: EventFactory, job: Job, timer: Timer, error: str | None) -> Events:
         if error is not None:
-            yield turn.event(job, JobParked(error))
+            yield factory.event(job, JobParked(error))
         if job.parked or (job.held and timer.kind != "step"):  # a held input may cancel it
-            yield held_inputs.set_again(turn, job, timer)
+            yield held_inputs.set_again(factory, job, timer)
             return
-        turn.depth = timer.depth
-        yield from self._on_timer(turn, job, timer)
+        factory.depth = timer.depth
+        yield from self._on_timer(factory, job, timer)
         _check(job)
 
-    def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
+    def _on_timer(self, factory: EventFactory, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
             event = held_inputs.first_owned(job)
             if event is not None:  # its controller names the same job
-                turn.cluster = event.clusterid
+                factory.cluster = event.clusterid
                 yield from observed_jobs.open_from_pod(
-                    turn, job, event.data.last if isinstance(event.data, PodDeleted) else event.data
+                    factory, job, event.data.last if isinstance(event.data, PodDeleted) else event.data
                 )
-            yield from inputs.release(turn, job, "waiting", in_vain=True)
+            yield from inputs.release(factory, job, "waiting", in_vain=True)
         elif timer.kind == "step":
-            yield from inputs.go_on(turn, job, timer)
+            yield from inputs.go_on(factory, job, timer)
         elif timer.kind == "ttl":
-            yield turn.event(job, EffectRequested("delete_job"))
+            yield factory.event(job, EffectRequested("delete_job"))
         elif timer.kind == "lost":
-            yield from pod_inputs.give_up_lost(turn, job, timer)
+            yield from pod_inputs.give_up_lost(factory, job, timer)
         else:
-            yield from managed_jobs.on_timer(turn, job, timer)
+            yield from managed_jobs.on_timer(factory, job, timer)
 
 
 def _was_taken(named: Job, event: Event[Data]) -> bool:
@@ -324,28 +324,28 @@ def _was_taken(named: Job, event: Event[Data]) -> bool:
     return event.id in named.seen or refused_inputs.was_released(named, event)
 
 
-def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:
-    """Begin the turn of an input about a job."""
-    turn = Turn(state, event.id, now, event.clusterid, arrival(event, now))
-    return turn if job.id == event.subject else turn.about(job)
+def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> EventFactory:
+    """Make the event factory of an input about a job."""
+    factory = EventFactory(state, event.id, now, event.clusterid, arrival(event, now))
+    return factory if job.id == event.subject else factory.about(job)
 
 
-def _take_timer(state: ShardState, now: int) -> tuple[Turn, Job, Timer]:
-    """Take the earliest pending timer and begin its turn."""
+def _take_timer(state: ShardState, now: int) -> tuple[EventFactory, Job, Timer]:
+    """Take the earliest pending timer and make its event factory."""
     _, timer_id, job_id = heappop(state.timers)
     job = peek(state, job_id)
-    return Turn(state, timer_fired_id(STAGE, timer_id), now, job.cluster), job, job.timers[timer_id]
+    return EventFactory(state, timer_fired_id(STAGE, timer_id), now, job.cluster), job, job.timers[timer_id]
 
 
-def _give_up(turn: Turn, job: Job, timer: Timer, error: str) -> Events:
-    yield turn.event(job, Anomaly(f"the timer {timer.kind} was given up: {error}"))
+def _give_up(factory: EventFactory, job: Job, timer: Timer, error: str) -> Events:
+    yield factory.event(job, Anomaly(f"the timer {timer.kind} was given up: {error}"))
 
 
-def _timer_fired(turn: Turn, job: Job, timer: Timer) -> Event[TimerFired]:
-    """Return the event with which a timer's turn begins: the timer is gone."""
+def _timer_fired(factory: EventFactory, job: Job, timer: Timer) -> Event[TimerFired]:
+    """Return the first event of a due timer, `timer.fired`: it removes the timer."""
     data = TimerFired(timer.id)
     return Event(
-        turn.root, SOURCE, TimerFired.TYPE, job.id, timer.due, turn.now, job.sequence + 1, job.id, timer.id, job.cluster, data
+        factory.root, SOURCE, TimerFired.TYPE, job.id, timer.due, factory.now, job.sequence + 1, job.id, timer.id, job.cluster, data
     )
 
 

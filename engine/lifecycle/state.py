@@ -47,9 +47,9 @@ class ShardState:
     """Heap of (due, timer id, job id); entries of cancelled timers are skipped. Derived."""
     finished: OldestFirst[str] = field(default_factory=OldestFirst)
     """Job ids by `Job.rest`. Derived."""
-    strangers: dict[str, int] = field(default_factory=dict)
+    unknown_ids: dict[str, int] = field(default_factory=dict)
     """Idle ids that are no job → since when. Derived."""
-    oldest_strangers: OldestFirst[str] = field(default_factory=OldestFirst)
+    oldest_unknown_ids: OldestFirst[str] = field(default_factory=OldestFirst)
     """The same, in order. Derived."""
     on_node: dict[tuple[str, str], dict[str, str | dict[str, None]]] = field(default_factory=dict)
     """(Cluster, node) → job id → its pods on the node, live or with an object still to be deleted: the uid of one, or the uids of

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events.actions import TimerSet
+from engine.lifecycle.action_request import ActionRequest
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
-from engine.lifecycle.orders import Order
-from engine.lifecycle.turn import Events, Turn
 from statemachines.kill import KillScope
 
 __all__ = ["IN_VAIN", "PACE", "PODS", "RAISING", "RELEASED", "RELEASED_BYTES", "WORK", "go_on", "go_on_killing", "room"]
@@ -24,7 +24,7 @@ RELEASED: Final = 100
 RELEASED_BYTES: Final = 256 << 10
 """Bytes of released inputs that end a step: 60 ms."""
 WORK: Final = 25_000
-"""Work (`Turn.work`) that ends a step: 100 ms. One input, or one end, may exceed it by as much again."""
+"""Work (`EventFactory.work`) that ends a step: 100 ms. One input, or one end, may exceed it by as much again."""
 RAISING: Final = 10
 """Work of one raised event, in examined pods. As many raise rules halve a step."""
 IN_VAIN: Final = "the job has not come"
@@ -38,26 +38,26 @@ def room(job: Job, most: int) -> int:
     return max(1, most // (1 + sum(rule.level == "replica" for rule in job.rules) // RAISING))
 
 
-def go_on(turn: Turn, job: Job, reason: str | None = None) -> Events:
+def go_on(factory: EventFactory, job: Job, reason: str | None = None) -> Events:
     """Set the timer of the next step, unless it is set."""
     if not job.steps:
-        yield turn.event(job, TimerSet("step", turn.now + PACE, reason=reason, depth=turn.depth))
+        yield factory.event(job, TimerSet("step", factory.now + PACE, reason=reason, depth=factory.depth))
 
 
-def go_on_killing(turn: Turn, job: Job, scope: KillScope, order: Order, reason: str) -> Events:
+def go_on_killing(factory: EventFactory, job: Job, scope: KillScope, request: ActionRequest, reason: str) -> Events:
     """Set the timer of the next step of a kill."""
-    due = turn.now + PACE
-    yield turn.event(
+    due = factory.now + PACE
+    yield factory.event(
         job,
         TimerSet(
             "step",
             due,
-            action=order.action,
-            task=order.task,
-            index=order.index,
-            partition=order.partition,
+            action=request.action,
+            task=request.task,
+            index=request.index,
+            partition=request.partition,
             kill=scope,
             reason=reason,
-            depth=turn.depth,
+            depth=factory.depth,
         ),
     )

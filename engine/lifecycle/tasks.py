@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.events.jobs import TaskPhaseChanged
+from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job, Task
-from engine.lifecycle.turn import Events, Turn
 from statemachines.sync import may_start
 from statemachines.task import TaskFacts, TaskTrigger, next_task_phase
 from statemachines.task_rules import success_out_of_reach
@@ -18,11 +18,11 @@ _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "Restar
 __all__ = ["follow_tasks"]
 
 
-def follow_tasks(turn: Turn, job: Job, changed: Mapping[str, int]) -> Events:
+def follow_tasks(factory: EventFactory, job: Job, changed: Mapping[str, int]) -> Events:
     """Change the phases of tasks by their counters until all are stable.
 
     Args:
-        turn: the turn.
+        factory: makes the events.
         job: their job.
         changed: tasks that may have changed, and when (microseconds); tasks that wait for others are checked as well.
     """
@@ -35,7 +35,7 @@ def follow_tasks(turn: Turn, job: Job, changed: Mapping[str, int]) -> Events:
         for trigger in _triggers(job, task, finished=finished):
             phase = next_task_phase(task.phase, trigger, _facts(job, task))
             while phase != task.phase:
-                yield turn.event(job, TaskPhaseChanged(name, phase, task.phase), max(task.since, time))
+                yield factory.event(job, TaskPhaseChanged(name, phase, task.phase), max(task.since, time))
                 phase = next_task_phase(task.phase, "Counted", _facts(job, task))
 
 

@@ -10,9 +10,9 @@ from lifecycle_driver import ELSEWHERE, Driver, derived, pod, records, vcjob
 from engine.events import Data, Event, encode
 from engine.events.attempts import AttemptBound
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.lifecycle.event_factory import Decision
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
-from engine.lifecycle.turn import Decision
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 from engine.processor.snapshots import state_hash

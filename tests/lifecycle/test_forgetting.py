@@ -149,7 +149,7 @@ def test_an_aborted_job_is_kept_for_a_year_and_can_be_resumed(driver):
 
 def test_ids_that_are_no_job_are_bounded_in_number(driver):
     """The oldest go first, whatever their names; a job is none of them."""
-    driver = Driver(LifecycleStage(strangers=3))
+    driver = Driver(LifecycleStage(unknown_ids=3))
     driver.submit(vcjob({"name": "w"}), "a-job")
     driver.submit(vcjob({"name": "w"}), "aborted")
     driver.report(driver.job("aborted").attempts[0].effect, "failed", reason="Conflict", job="aborted")
@@ -162,10 +162,10 @@ def test_ids_that_are_no_job_are_bounded_in_number(driver):
     driver.wait(1)
     gone = [event.subject for event in driver.events if isinstance(event.data, JobForgotten)]
     assert gone == ["x5", "x1"]
-    assert sorted(driver.state.strangers) == ["x2", "x3", "x4"]
+    assert sorted(driver.state.unknown_ids) == ["x2", "x3", "x4"]
     driver.submit(vcjob({"name": "w"}), "x2")
     assert driver.outcome == "applied"
-    assert sorted(driver.state.strangers) == ["x3", "x4"]
+    assert sorted(driver.state.unknown_ids) == ["x3", "x4"]
 
 
 def test_a_dozen_of_ids_that_are_no_job_are_kept_unless_configured_otherwise(driver):
@@ -222,9 +222,9 @@ def test_what_comes_about_an_id_that_is_no_job_leaves_no_trace_but_the_last_time
     for _ in range(500):
         driver.wait(1)
         refused(driver, "x")
-    assert max(len(driver.state.finished), len(driver.state.oldest_strangers)) < 100
+    assert max(len(driver.state.finished), len(driver.state.oldest_unknown_ids)) < 100
     driver.wait(30 * DAY - 1)
-    assert "x" in driver.state.strangers
+    assert "x" in driver.state.unknown_ids
     driver.wait(1)
     assert len(driver.of(JobForgotten)) == 4
 

@@ -24,8 +24,8 @@ from engine.events.inputs import (
     RowUnreadable,
 )
 from engine.events.outcomes import InputReleased, JobParked, JobRejected
+from engine.lifecycle.event_factory import EventFactory
 from engine.lifecycle.refused_inputs import held_key, key_of_held
-from engine.lifecycle.turn import Turn
 
 WATCHED = {"uid": "j1", "generation": 1, "resourceVersion": "1"}
 
@@ -57,13 +57,13 @@ def grants(driver: Driver, **namespaces: str) -> None:
         driver.take(driver.event(ObjectApplied("Grant", who, {"principals": [who], "namespaces": [namespace]}), CLUSTER))
 
 
-STRANGERS = {
+UNKNOWN_IDS = {
     "a pod of another namespace": lambda: pod("p", "j1", 1, "Running", managed=True, namespace="mal", task="w", index=0, attempt=1),
     "a submission to another namespace": lambda: JobSubmitted(manifest("mal", valid=False)),
 }
 
 
-@pytest.mark.parametrize("first", STRANGERS.values(), ids=STRANGERS)
+@pytest.mark.parametrize("first", UNKNOWN_IDS.values(), ids=UNKNOWN_IDS)
 def test_who_has_a_submission_held_may_speak_whatever_is_held_before_it(first):
     driver = Driver()
     grants(driver, ann="research", mallory="mal")
@@ -140,7 +140,7 @@ def test_a_corrected_submission_is_taken_behind_what_an_earlier_release_took_for
     park(driver, version(1), "submitted")
     job = driver.job()
     released = InputReleased("submitted", "parked", "duplicate")
-    driver._drain(iter([Turn(driver.state, "unpark", driver.now, CLUSTER).event(job, released)]))
+    driver._drain(iter([EventFactory(driver.state, "unpark", driver.now, CLUSTER).event(job, released)]))
     assert say(driver, version(2, valid=True), "submitted") == "parked"
     say(driver, CommandIssued("Unpark"), "again")
     assert outcomes(driver) == ["duplicate", "applied"]

@@ -12,8 +12,8 @@ from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 from engine.events.actions import EffectRequested, EventRaised, TimerSet
 from engine.events.attempts import AttemptEnded, AttemptLateFact, AttemptObjectChanged, AttemptStarted
 from engine.events.inputs import JobObserved, PodObserved
+from engine.lifecycle.event_factory import EventFactory
 from engine.lifecycle.observed_pods import EVICTED
-from engine.lifecycle.turn import Turn
 from statemachines.counters import Counters
 
 
@@ -588,7 +588,7 @@ def test_a_deletion_asked_for_in_vain_by_an_older_release_awaits_no_report(drive
     driver.end("a")
     driver.gone(driver.replica("a", phase="Succeeded", node="n0", running=0, ended=0, deleting=True))
     asked = EffectRequested("delete_pod", pod="train-a-0", task="a", index=0, attempt=1, cause="KilledByAction")
-    event = Turn(driver.state, "root", driver.now, "c1").event(driver.job(), asked)
+    event = EventFactory(driver.state, "root", driver.now, "c1").event(driver.job(), asked)
     for state in (driver.state, driver.shadow):
         driver.stage.evolve(state, event)
     driver.sequences["j1"] = event.sequence

@@ -103,8 +103,8 @@ def endless(level: str, replicas: int, timeout: str | None) -> dict[str, Any]:
 def test_the_law_finds_a_chain_that_begins_anew_at_each_timer(monkeypatch):
     act = LifecycleStage._act
 
-    def forgetful(self, turn, job, timer, error):
-        return act(self, turn, job, replace(timer, depth=0), error)
+    def forgetful(self, factory, job, timer, error):
+        return act(self, factory, job, replace(timer, depth=0), error)
 
     monkeypatch.setattr(LifecycleStage, "_act", forgetful)
     with pytest.raises(AssertionError, match="assert 300 < 300"):

@@ -15,9 +15,9 @@ from engine.events.jobs import JobForgotten
 from engine.events.outcomes import InputReleased
 from engine.lifecycle.actions import settle
 from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.event_factory import EventFactory
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.turn import Turn
 
 
 @pytest.fixture
@@ -292,4 +292,4 @@ def test_a_job_that_does_not_become_quiet_breaks_an_invariant(driver):
     job = driver.job()
     job.tasks["a"].open_slot(0)
     with pytest.raises(InvariantError, match="does not become stable in phase Pending"):
-        list(settle(Turn(driver.state, "x", driver.now, "c1"), job))  # nothing is applied, so the replica waits for ever
+        list(settle(EventFactory(driver.state, "x", driver.now, "c1"), job))  # nothing is applied, so the replica waits for ever

@@ -45,7 +45,7 @@ def test_snapshot_and_tail_are_what_the_history_says_after_every_commit(snapshot
 def test_ids_that_are_no_job_may_come_and_go_between_snapshots(snapshot_every: int) -> None:
     """Their sequences go on over what is forgotten of them, whatever of it had reached the snapshot."""
     dice = random.Random(7)  # noqa: S311  a workload, not a secret
-    stage, log = LifecycleStage(forget_after=40, strangers=3), MemoryLog()
+    stage, log = LifecycleStage(forget_after=40, unknown_ids=3), MemoryLog()
     for number in range(160):
         job, at = f"x{dice.randrange(6)}", 1_000 + 7 * number
         command = CommandIssued("AbortJob")

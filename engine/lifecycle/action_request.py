@@ -1,4 +1,4 @@
-"""Actions on jobs, each with its cause."""
+"""Action requests: an action on a job or a part of it, with its cause."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statemachines.kill import Target
 from statemachines.vocabulary import Action, FailureClass
 
-__all__ = ["Order"]
+__all__ = ["ActionRequest"]
 
 
 @dataclass(slots=True)
-class Order:
-    """An action to carry out, and its cause."""
+class ActionRequest:
+    """Request of an action, with its cause."""
 
     action: Action
     task: str | None = None

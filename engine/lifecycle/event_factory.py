@@ -1,6 +1,6 @@
-"""One turn: all events caused by one input or one fired timer.
+"""Event factory: makes all events that one input or one fired timer causes.
 
-A turn gives its events their identity: ids are hashes of (stage, root cause, index), sequences continue the job's, the recorded
+It gives its events their identity: ids are hashes of (stage, root cause, index), sequences continue the job's, the recorded
 time is the processor's `now`. Two shards that take the same inputs in the same order therefore write the same bytes.
 """
 
@@ -19,7 +19,7 @@ from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.state import ShardState
 from statemachines.transition import Transition
 
-__all__ = ["SOURCE", "STAGE", "Decision", "Events", "Outcome", "Turn", "arrival"]
+__all__ = ["SOURCE", "STAGE", "Decision", "EventFactory", "Events", "Outcome", "arrival"]
 
 STAGE: Final = "lifecycle"
 SOURCE: Final = "lahar/lifecycle"
@@ -37,8 +37,8 @@ def arrival(event: Event[Data], now: int) -> int:
     return min(event.recordedtime if arrived is None else arrived, now)
 
 
-class Turn:
-    """What the decisions of one turn share."""
+class EventFactory:
+    """Makes the events of one input or one fired timer; the decisions on it share this state."""
 
     __slots__ = (
         "arrived",
@@ -58,18 +58,18 @@ class Turn:
     )
 
     def __init__(self, state: ShardState, root: str, now: int, cluster: str, arrived: int | None = None) -> None:
-        """Begin a turn.
+        """Begin an input or a fired timer.
 
         Args:
             state: the shard, read only.
-            root: id of the input, or of the `timer.fired` that begins it.
+            root: id of the input, or of the `timer.fired`.
             now: recorded time of its events (microseconds).
-            cluster: cluster of jobs that this turn opens.
-            arrived: when the input arrived (`arrival`; microseconds); `None`: a timer begins the turn.
+            cluster: cluster of jobs that it opens.
+            arrived: when the input arrived (`arrival`; microseconds); `None`: for a timer.
         """
         self.state = state
         self.root = root
-        """The source of its events' ids."""
+        """Root cause, of which the events' ids are hashes."""
         self.origin = root
         """Id of the input, or of the `timer.fired`."""
         self.cause = root
@@ -88,29 +88,29 @@ class Turn:
         self.work = 0
         """Work so far: pods that actions examined, tasks checked, and `steps.RAISING` for each rule that fired."""
         self.moved: tuple[str, Attempt] | None = None
-        """Job from which the pod of this turn moves to the turn's job, and its attempt there."""
+        """Job from which the input's pod moves to the input's job, and its attempt there."""
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase not yet matched against the job's raise rules: (transition, its event, depth)."""
 
-    def about(self, job: Job) -> Turn:
-        """Return the turn's part about one of several jobs, or about a job that the input does not name.
+    def about(self, job: Job) -> EventFactory:
+        """Return the factory for one of several jobs, or for a job that the input does not name.
 
         Every shard takes a cluster fact, so the ids of its events are made of the job too: they neither clash with those of
         another shard nor depend on which jobs share one. The job's sequence distinguishes two events of one fact.
         """
-        part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster, self.arrived)
+        part = EventFactory(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster, self.arrived)
         part.origin = part.cause = part.last = self.origin
         return part
 
     def event(self, job: Job, data: Data, time: int | None = None, cause: str | None = None) -> Event[Any]:
-        """Make the next event of the turn.
+        """Make the next event.
 
         Args:
             job: the job that it is about.
             data: what happened.
             time: when it happened (microseconds). Unless given, when the input arrived; `now` for a managed job, on which Lahar
                 acts then.
-            cause: id of the direct cause; the turn's present `cause` unless given.
+            cause: id of the direct cause; the present `cause` unless given.
         """
         index = self.index
         self.index = index + 1
