@@ -14,8 +14,8 @@ from engine.billing.book import applied
 from engine.billing.calendar import month_named
 from engine.billing.forgetting import forgotten
 from engine.billing.nodes import await_node, node_gone, node_observed, note_use
-from engine.billing.persist import BOOK, head_record, known_of, touch
-from engine.billing.state import Attempt, End, Job, Known, Point, Reservation, Size, State, Terms
+from engine.billing.persist import BOOK, account_of, head_record, touch
+from engine.billing.state import Attempt, End, Job, JobAccount, Point, Reservation, Size, State, Terms
 from engine.billing.timers import REVIEW_AFTER, review, schedule, schedule_waiting
 from engine.events import Data, Event
 from engine.events.attempts import (
@@ -62,37 +62,37 @@ def absorb(state: State, event: Event[Data], offset: int | None = None, /) -> No
         if fact is not None:
             fact(state, event, offset)
         return
-    known = known_of(state, event.subject)
-    if known is None:
+    account = account_of(state, event.subject)
+    if account is None:
         if not isinstance(data, JobOpened):
             return
-        known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid, born=state.sweeps), [])
+        account = state.jobs[event.subject] = JobAccount(Job(event.subject, event.clusterid, born=state.sweeps), [])
         state.recent.append(event.subject)
-    job = known.job
+    job = account.job
     if event.sequence <= job.seen:  # the snapshot already contains it
         return
     job.seen = event.sequence
     state.touched[head_record(job.id)] = None
     if isinstance(data, AttemptEvent):
-        _absorb_attempt(state, known, data, event)
+        _absorb_attempt(state, account, data, event)
     elif (handler := _JOB.get(type(data))) is not None:
-        handler(state, known, event)
+        handler(state, account, event)
 
 
-def _absorb_attempt(state: State, known: Known, data: AttemptEvent, event: Event[Any]) -> None:
-    attempt = known.find(data.task, data.index, data.attempt)
+def _absorb_attempt(state: State, account: JobAccount, data: AttemptEvent, event: Event[Any]) -> None:
+    attempt = account.find(data.task, data.index, data.attempt)
     if isinstance(data, AttemptStarted):
         if attempt is None:
-            _start(state, known, data, event)
+            _start(state, account, data, event)
         return
     handler = _ATTEMPT.get(type(data))
     if attempt is not None and handler is not None:
-        handler(state, known.job, attempt, event)
-        touch(state, known.job.id, attempt)
+        handler(state, account.job, attempt, event)
+        touch(state, account.job.id, attempt)
 
 
-def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) -> None:
-    job = known.job
+def _start(state: State, account: JobAccount, data: AttemptStarted, event: Event[Any]) -> None:
+    job = account.job
     attempt = Attempt(
         data.task,
         data.index,
@@ -104,7 +104,7 @@ def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) 
     )
     job.count += 1
     job.open += 1
-    known.add(attempt)
+    account.add(attempt)
     schedule_waiting(state, job, attempt, event)
     touch(state, job.id, attempt)
 
@@ -112,7 +112,7 @@ def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) 
 def _earlier_sizes(state: State, event: Event[AttemptStarted]) -> list[tuple[Micros, str, Size]]:
     """Return the sizes that a pod had in the job from which it moves, as reported by this event; empty: it comes from none."""
     source = event.data.moved_from
-    left = None if source is None else known_of(state, source.job)
+    left = None if source is None else account_of(state, source.job)
     moved = None if source is None or left is None else left.find(source.task, source.index, source.attempt)
     return [] if moved is None else [(since, told and event.id, size) for since, told, size in moved.sizes]
 
@@ -218,8 +218,8 @@ _ATTEMPT: Final[dict[type[Data], Callable[[State, Job, Attempt, Event[Any]], Non
 # --- jobs ---------------------------------------------------------------------------------------------------------------------
 
 
-def _opened(_: State, known: Known, event: Event[JobOpened]) -> None:
-    data, job = event.data, known.job
+def _opened(_: State, account: JobAccount, event: Event[JobOpened]) -> None:
+    data, job = event.data, account.job
     if not job.terms:
         job.terms = [_terms(data)]
         job.since = [(EARLIEST, event.id, 0)]
@@ -251,8 +251,8 @@ def _labelled(labels: Mapping[str, str]) -> dict[str, Any]:
     return {"labels": tuple(kept), "preemptible": labels.get(_PREEMPTIBLE) == "true"}
 
 
-def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
-    data, job = event.data, known.job
+def _revised(state: State, account: JobAccount, event: Event[JobRevised]) -> None:
+    data, job = event.data, account.job
     if not job.since:
         return
     last = job.present
@@ -273,19 +273,19 @@ def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
     # The first owner of pods that were seen before it holds from the beginning. Of one moment the last event counts.
     since = [*job.since, (event.time, event.id, number)]
     job.since = [(EARLIEST, event.id, number)] if first else sorted(since, key=itemgetter(0))
-    _review_all(state, known, event)
+    _review_all(state, account, event)
 
 
-def _review_all(state: State, known: Known, event: Event[Any]) -> None:
+def _review_all(state: State, account: JobAccount, event: Event[Any]) -> None:
     """Review all attempts of a job: now, or in steps if there are many."""
-    if len(known.attempts) <= _FEW:
-        state.changed += [(known.job.id, attempt.ordinal) for attempt in known.attempts]
+    if len(account.attempts) <= _FEW:
+        state.changed += [(account.job.id, attempt.ordinal) for attempt in account.attempts]
     else:
-        review(state, known, event.recordedtime, event.id)
+        review(state, account, event.recordedtime, event.id)
 
 
-def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
-    job, data = known.job, event.data
+def _phase(state: State, account: JobAccount, event: Event[JobPhaseChanged]) -> None:
+    job, data = account.job, event.data
     job.finished = data.phase in FINISHED_JOB_PHASES
     last = job.reservations[-1] if job.reservations else None
     if data.reserved is not None and len(job.reservations) < _CHANGES:
@@ -294,17 +294,17 @@ def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
         job.reservations = [*job.reservations[:-1], last._replace(until=event.time)]
     else:
         return
-    for attempt in known.attempts:
+    for attempt in account.attempts:
         if attempt.bound is None:
             schedule_waiting(state, job, attempt, event)
-    _review_all(state, known, event)
+    _review_all(state, account, event)
 
 
-def _forgotten(state: State, known: Known, event: Event[JobForgotten]) -> None:
-    forgotten(state, known, event.recordedtime)
+def _forgotten(state: State, account: JobAccount, event: Event[JobForgotten]) -> None:
+    forgotten(state, account, event.recordedtime)
 
 
-_JOB: Final[dict[type[Data], Callable[[State, Known, Event[Any]], None]]] = {
+_JOB: Final[dict[type[Data], Callable[[State, JobAccount, Event[Any]], None]]] = {
     JobOpened: _opened,
     JobRevised: _revised,
     JobPhaseChanged: _phase,

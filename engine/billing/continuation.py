@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from engine.billing.runs import LONGEST, kind_of_node
-from engine.billing.state import Attempt, Known, Node, Run, State
+from engine.billing.state import Attempt, JobAccount, Node, Run, State
+from engine.billing.usage_segments import LONGEST, kind_of_node
 from engine.events.times import Micros
 
 __all__ = ["continued"]
 
 
-def continued(state: State, known: Known, attempt: Attempt, node: Node | None, until: Micros) -> Run | None:
+def continued(state: State, account: JobAccount, attempt: Attempt, node: Node | None, until: Micros) -> Run | None:
     """Return what an attempt that runs is recorded by up to an hour mark, if all else that stands recorded of it is right.
 
     What was learnt since the last mark was compared with what stands when it was learnt, or is by a review that goes on.
 
     Args:
         state: of the shard.
-        known: the attempt's job.
+        account: of the attempt's job.
         attempt: one that waits for the mark.
         node: where it is, if that is known.
         until: the mark (microseconds).
@@ -38,12 +38,12 @@ def continued(state: State, known: Known, attempt: Attempt, node: Node | None, u
         or attempt.end is not None
         or attempt.terminating is not None
         or attempt.fault is not None
-        or known.job.review >= 0
-        or state.awaits_sweep(known.job)
+        or account.job.review >= 0
+        or state.awaits_sweep(account.job)
         or (node is not None and node.review is not None)
         or until - attempt.created.time > LONGEST
         or state.book.in_force(last.end, until) != (last.price_version, last.month)
-        or _begun(known, attempt, last) != last.begun
+        or _begun(account, attempt, last) != last.begun
         or attempt.node != last.node
         or kind_of_node(attempt, () if node is None else node.facts) != (last.node_type, last.gpu_model)
     ):
@@ -51,10 +51,10 @@ def continued(state: State, known: Known, attempt: Attempt, node: Node | None, u
     return replace(last, start=last.end, end=until, length=until - last.end, inferred_start=False)
 
 
-def _begun(known: Known, attempt: Attempt, last: Run) -> str | None:
+def _begun(account: JobAccount, attempt: Attempt, last: Run) -> str | None:
     """Return the event by which what a run goes on with has begun; `None`: it has begun behind the run's beginning."""
     running, bound = attempt.running, attempt.bound
-    size, terms = attempt.sizes[-1], known.job.since[-1]
+    size, terms = attempt.sizes[-1], account.job.since[-1]
     if running is None or size[2] != last.size or terms[2] != last.terms:
         return None
     begun, since = running.id, max(running.time, attempt.created.time, running.time if bound is None else bound.time)

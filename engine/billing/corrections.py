@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.billing.calendar import HOUR, floor_hour
-from engine.billing.runs import WAITING
 from engine.billing.state import Run
+from engine.billing.usage_segments import WAITING
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.times import Micros
 

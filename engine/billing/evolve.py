@@ -11,8 +11,8 @@ from engine.billing.charges import FREE
 from engine.billing.corrections import voided
 from engine.billing.forgetting import forget, settle
 from engine.billing.nodes import note_reviewed, note_use
-from engine.billing.persist import SWEPT, head_record, known_of, touch, touch_page
-from engine.billing.state import Attempt, Job, Known, Run, Size, State
+from engine.billing.persist import SWEPT, account_of, head_record, touch, touch_page
+from engine.billing.state import Attempt, Job, JobAccount, Run, Size, State
 from engine.billing.timers import advance, begin_review, schedule, schedule_waiting
 from engine.events import Data, Event
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
@@ -28,18 +28,18 @@ def evolve(state: State, event: Event[Data]) -> None:
     data = event.data
     if not isinstance(data, _OWN_EVENTS):
         return  # bookkeeping of the processor
-    known = known_of(state, event.subject)
-    if known is not None and event.sequence <= known.job.written:
-        known = None  # the snapshot already contains it
-    if known is not None:
-        known.job.written = event.sequence
-        state.touched[head_record(known.job.id)] = None
+    account = account_of(state, event.subject)
+    if account is not None and event.sequence <= account.job.written:
+        account = None  # the snapshot already contains it
+    if account is not None:
+        account.job.written = event.sequence
+        state.touched[head_record(account.job.id)] = None
     if isinstance(data, UsageReviewed):
-        _reviewed(state, known, data, event)
+        _reviewed(state, account, data, event)
         return
-    if known is None or (attempt := known.find(data.task, data.index, data.attempt)) is None:
+    if account is None or (attempt := account.find(data.task, data.index, data.attempt)) is None:
         return
-    touch_page(state, known.job.id, attempt)
+    touch_page(state, account.job.id, attempt)
     if isinstance(data, UsageFailed):
         attempt.fault = data.error
         return
@@ -50,9 +50,9 @@ def evolve(state: State, event: Event[Data]) -> None:
         attempt.uid = data.uid  # the ids of records contain it; a replay that absorbs facts first may have another one
         if not _extend(attempt, data):
             _record(attempt, data)
-            note_use(state, known.job, attempt)
+            note_use(state, account.job, attempt)
         if data.at_mark:
-            _marked(state, known.job.id, attempt, data.end)
+            _marked(state, account.job.id, attempt, data.end)
 
 
 def _marked(state: State, job: str, attempt: Attempt, mark: Micros) -> None:
@@ -105,7 +105,7 @@ def _record(attempt: Attempt, data: UsageRecorded) -> None:
     if last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
         attempt.recorded = [*recorded, run]
     else:
-        attempt.recorded = sorted([*recorded, run], key=lambda known: (known.record == "excess", known.start))
+        attempt.recorded = sorted([*recorded, run], key=lambda each: (each.record == "excess", each.start))
 
 
 def _continues(last: Run, data: UsageRecorded) -> bool:
@@ -132,31 +132,31 @@ def _continues(last: Run, data: UsageRecorded) -> bool:
     )
 
 
-def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Event[Data]) -> None:
+def _reviewed(state: State, account: JobAccount | None, data: UsageReviewed, event: Event[Data]) -> None:
     ident = event.subject
     if data.forgotten:
-        if known is not None:
-            forget(state, known)
+        if account is not None:
+            forget(state, account)
         return
     if data.mark is not None:
-        if known is not None and data.next < len(known.attempts):
-            attempt = known.attempts[data.next]
+        if account is not None and data.next < len(account.attempts):
+            attempt = account.attempts[data.next]
             touch(state, ident, attempt)
             _marked(state, ident, attempt, data.mark)
         return
     if data.node is not None:
         note_reviewed(state, (event.clusterid, data.node), ident, data)
     elif data.sweep is None:
-        if known is not None:
-            _review_goes_on(state, known.job, data.next, event)
+        if account is not None:
+            _review_goes_on(state, account.job, data.next, event)
     elif (data.sweep, ident) > state.swept:
         state.swept = data.sweep, ident
         state.touched[SWEPT] = None
-    if known is not None and data.node is None and data.next < 0:
-        for attempt in known.attempts:
-            _schedule_by_book(state, known.job, attempt, event)
-    if known is not None and data.next < 0:
-        settle(state, known)
+    if account is not None and data.node is None and data.next < 0:
+        for attempt in account.attempts:
+            _schedule_by_book(state, account.job, attempt, event)
+    if account is not None and data.next < 0:
+        settle(state, account)
 
 
 def _review_goes_on(state: State, job: Job, next_: int, event: Event[Data]) -> None:

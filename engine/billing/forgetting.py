@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.billing.nodes import forget_nodes
 from engine.billing.persist import job_records
-from engine.billing.state import Known, State
+from engine.billing.state import JobAccount, State
 from engine.billing.timers import first_sweep
 from engine.events.times import Micros
 
@@ -20,33 +20,33 @@ _UNPRICED: Final = 100_000
 """Forgotten jobs without a price that a shard keeps: some 70 MB."""
 
 
-def forgotten(state: State, known: Known, at: Micros) -> None:
+def forgotten(state: State, account: JobAccount, at: Micros) -> None:
     """Note that a job is forgotten."""
-    job = known.job
+    job = account.job
     if job.forgotten is None:
         job.forgotten = at
         insort(state.unsettled, (at, job.id))
-    settle(state, known)
+    settle(state, account)
 
 
-def settle(state: State, known: Known) -> None:
+def settle(state: State, account: JobAccount) -> None:
     """Remove a forgotten job if no price is missing on its bill and nothing of it is still to be reviewed."""
-    job = known.job
-    if job.forgotten is not None and (job.open or (job.review < 0 and not _lacks_price(known))):
-        forget(state, known)
+    job = account.job
+    if job.forgotten is not None and (job.open or (job.review < 0 and not _lacks_price(account))):
+        forget(state, account)
 
 
-def _lacks_price(known: Known) -> bool:
-    return any(run.price_version is None for attempt in known.attempts for run in attempt.recorded)
+def _lacks_price(account: JobAccount) -> bool:
+    return any(run.price_version is None for attempt in account.attempts for run in attempt.recorded)
 
 
-def forget(state: State, known: Known) -> None:
+def forget(state: State, account: JobAccount) -> None:
     """Remove a job."""
-    job = known.job
+    job = account.job
     state.touched.update(dict.fromkeys(job_records(job.id, job.count)))
-    for attempt in known.attempts:
+    for attempt in account.attempts:
         state.set_due(job.id, attempt, None)
-    forget_nodes(state, known)
+    forget_nodes(state, account)
     if job.forgotten is not None:
         del state.unsettled[bisect_left(state.unsettled, (job.forgotten, job.id))]
     del state.jobs[job.id]

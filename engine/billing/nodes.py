@@ -16,8 +16,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from engine.billing.persist import known_of, node_record, use_of
-from engine.billing.state import Attempt, Job, Known, Node, NodeFact, NodeReview, Place, State
+from engine.billing.persist import account_of, node_record, use_of
+from engine.billing.state import Attempt, Job, JobAccount, Node, NodeFact, NodeReview, Place, State
 from engine.billing.timers import REVIEW_AFTER, review
 from engine.events import Event
 from engine.events.billing import UsageReviewed
@@ -68,12 +68,12 @@ def _no_longer_unknown(state: State, job: Job, node: str) -> None:
             del state.unknown[job.cluster, node]
 
 
-def forget_nodes(state: State, known: Known) -> None:
+def forget_nodes(state: State, account: JobAccount) -> None:
     """Remove a forgotten job from the indexes of nodes."""
-    job = known.job
+    job = account.job
     for node in job.unknown:
         _no_longer_unknown(state, job, node)
-    for place in {(job.cluster, attempt.node) for attempt in known.attempts if attempt.node is not None}:
+    for place in {(job.cluster, attempt.node) for attempt in account.attempts if attempt.node is not None}:
         used, ids = state.used.get(place, {}), state.reviewing.get(place, [])
         if used.pop(job.id, None) is not None and not used:
             del state.used[place]
@@ -97,13 +97,13 @@ def node_observed(state: State, event: Event[NodeObserved], offset: int | None) 
     told = any(fact.id == event.id for fact in node.facts)
     for name in (data.name, _ANY) if told else (data.name,):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
-            known = known_of(state, ident)
-            if known is None or not _takes(known.job, offset):
+            account = account_of(state, ident)
+            if account is None or not _takes(account.job, offset):
                 continue
             if name != _ANY:  # a job may wait for another node that it does not name
-                known.job.unknown = [node for node in known.job.unknown if node != name]
-                _no_longer_unknown(state, known.job, name)
-            review(state, known, event.recordedtime)
+                account.job.unknown = [node for node in account.job.unknown if node != name]
+                _no_longer_unknown(state, account.job, name)
+            review(state, account, event.recordedtime)
 
 
 def _takes(one: Node | Job, offset: int | None) -> bool:
@@ -120,7 +120,7 @@ def _learn(node: Node, fact: NodeFact) -> Micros | None:
     facts, since, kind = node.facts, fact.since, (fact.node_type, fact.gpu_model)
     place = bisect_right(facts, since, key=_since)
     before = facts[place - 1] if place else None
-    if any((known.node_type, known.gpu_model) == kind for known in facts if known.since == since):
+    if any((fact.node_type, fact.gpu_model) == kind for fact in facts if fact.since == since):
         return None
     if before is None:
         since = EARLIEST

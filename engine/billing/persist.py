@@ -12,17 +12,17 @@ from typing import Final
 from msgspec import Struct, msgpack
 
 from engine.billing.book import Book
-from engine.billing.state import PAGE, Attempt, Job, Known, Node, Packed, State
+from engine.billing.state import PAGE, Attempt, Job, JobAccount, Node, Packed, State
 from engine.events.prices import read_book
 from engine.events.times import Micros
 
 __all__ = [
     "BOOK",
     "SWEPT",
+    "account_of",
     "dump",
     "head_record",
     "job_records",
-    "known_of",
     "load",
     "node_record",
     "pack_idle",
@@ -61,7 +61,7 @@ class _Rest(Struct, array_like=True):
     sweep_cause: str
 
 
-_read_head: Final = msgpack.Decoder(Known).decode
+_read_head: Final = msgpack.Decoder(JobAccount).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
@@ -126,7 +126,7 @@ def subject_of(record: str) -> str:
 
 def records(state: State) -> Iterator[str]:
     """Yield the name of every record."""
-    counts = [(ident, known.job.count) for ident, known in state.jobs.items()]
+    counts = [(ident, account.job.count) for ident, account in state.jobs.items()]
     counts += [(ident, _FIRST + PAGE * len(packed.pages)) for ident, packed in state.idle.items()]
     for ident, count in counts:
         yield from job_records(ident, count)
@@ -138,8 +138,8 @@ def dump(state: State, record: str) -> bytes | None:
     """Return the content of a record; `None` if its subject is gone. A finished job is packed by this."""
     kind, _, name = record.partition("/")
     if kind == "job":
-        if (known := state.jobs.get(name)) is not None and _is_over(known.job):
-            _pack(state, known)
+        if (account := state.jobs.get(name)) is not None and _is_over(account.job):
+            _pack(state, account)
         return _head(state, name)
     if kind == "attempts":
         page, _, ident = name.partition("/")
@@ -162,29 +162,29 @@ def _unescaped(part: str) -> str:
 
 def _head(state: State, ident: str) -> bytes | None:
     packed = state.idle.get(ident)
-    if packed is None and (known := state.jobs.get(ident)) is not None:
-        packed = _packed(known)
+    if packed is None and (account := state.jobs.get(ident)) is not None:
+        packed = _packed(account)
     return None if packed is None else packed.begin + packed.rest
 
 
 def _page(state: State, ident: str, page: int) -> bytes | None:
     if (packed := state.idle.get(ident)) is not None:
         return packed.pages[page] if page < len(packed.pages) else None
-    known, begin = state.jobs.get(ident), _FIRST + page * PAGE
-    return None if known is None or begin >= len(known.attempts) else _write(known.attempts[begin : begin + PAGE])
+    account, begin = state.jobs.get(ident), _FIRST + page * PAGE
+    return None if account is None or begin >= len(account.attempts) else _write(account.attempts[begin : begin + PAGE])
 
 
 def _is_over(job: Job) -> bool:
     return job.finished and not job.open and job.review < 0
 
 
-def _pack(state: State, known: Known) -> None:
+def _pack(state: State, account: JobAccount) -> None:
     """Pack a job into its records, which take a third of the memory."""
-    job = known.job
+    job = account.job
     if _is_over(job):
-        nodes = _uses(known.attempts)
+        nodes = _uses(account.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    state.idle[job.id] = _packed(known, _pages(known.attempts) if len(known.attempts) > _FIRST else ())
+    state.idle[job.id] = _packed(account, _pages(account.attempts) if len(account.attempts) > _FIRST else ())
     del state.jobs[job.id]
 
 
@@ -193,10 +193,10 @@ def _pages(attempts: list[Attempt]) -> tuple[bytes, ...]:
     return tuple(bytes(memoryview(_write(attempts[at : at + PAGE]))) for at in range(_FIRST, len(attempts), PAGE))
 
 
-def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:
-    job, ident = known.job, known.job.id
+def _packed(account: JobAccount, pages: tuple[bytes, ...] = ()) -> Packed:
+    job, ident = account.job, account.job.id
     job.id = ""  # the record's name is the id
-    head = _write((job, known.attempts[:_FIRST]))
+    head = _write((job, account.attempts[:_FIRST]))
     job.id = ident
     return Packed.of(ident, head, pages)
 
@@ -217,30 +217,30 @@ def pack_last(state: State, before: int) -> None:
 
 
 def _pack_small(state: State, ident: str) -> None:
-    known = state.jobs.get(ident)
-    if known is not None and len(known.attempts) <= PAGE:
-        _pack(state, known)
+    account = state.jobs.get(ident)
+    if account is not None and len(account.attempts) <= PAGE:
+        _pack(state, account)
 
 
-def known_of(state: State, ident: str) -> Known | None:
+def account_of(state: State, ident: str) -> JobAccount | None:
     """Return a job; unpack it if need be."""
-    known = state.jobs.get(ident)
-    if known is None and (packed := state.idle.pop(ident, None)) is not None:
-        known = _known(packed)
-        state.jobs[packed.id] = known
+    account = state.jobs.get(ident)
+    if account is None and (packed := state.idle.pop(ident, None)) is not None:
+        account = _account(packed)
+        state.jobs[packed.id] = account
         state.recent.append(packed.id)
-        if _is_over(known.job):
-            known.job.nodes = []
+        if _is_over(account.job):
+            account.job.nodes = []
             state.touched[head_record(ident)] = None
-    return known
+    return account
 
 
-def _known(packed: Packed) -> Known:
-    known = _read_head(packed.begin + packed.rest)
-    known.job.id = packed.id  # one string for all references to the job
+def _account(packed: Packed) -> JobAccount:
+    account = _read_head(packed.begin + packed.rest)
+    account.job.id = packed.id  # one string for all references to the job
     for page in packed.pages:
-        known.attempts += _read_page(page)
-    return known
+        account.attempts += _read_page(page)
+    return account
 
 
 def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
@@ -264,7 +264,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     for ident, content in heads.items():
         packed = Packed.of(ident, content, tuple(page for _, page in sorted(pages.get(ident, {}).items())))
         state.idle[ident] = packed
-        _index(state, _known(packed))
+        _index(state, _account(packed))
     gone = [(node.gone, place) for place, node in state.nodes.items() if node.gone is not None]
     for _, place in sorted(gone):
         state.nodes[place] = state.nodes.pop(place)
@@ -275,9 +275,9 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     heapify(state.sweeping)
 
 
-def _index(state: State, known: Known) -> None:
+def _index(state: State, account: JobAccount) -> None:
     """Add a job to what is derived from the jobs."""
-    job = known.job
+    job = account.job
     if job.born > state.sweeps:
         state.ahead[job.id] = job.born
     if state.awaits_sweep(job):
@@ -287,13 +287,13 @@ def _index(state: State, known: Known) -> None:
     for node in job.unknown:
         state.unknown.setdefault((job.cluster, node), {})[job.id] = None
     if _is_over(job):
-        uses = dict(job.nodes) if job.nodes is not None else _uses(known.attempts)
+        uses = dict(job.nodes) if job.nodes is not None else _uses(account.attempts)
         _restore_uses(state, job, uses)
         return
-    _restore_uses(state, job, _uses(known.attempts))
+    _restore_uses(state, job, _uses(account.attempts))
     if job.review >= 0:
         state.reviews.append((job.review_at, job.id))
-    for attempt in known.attempts:
+    for attempt in account.attempts:
         if attempt.due is not None:
             state.at_mark(attempt.due, job.id, attempt.ordinal)
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 from engine.billing import absorb, evolve, forgetting, nodes, persist, timers
 from engine.billing.calendar import floor_hour
-from engine.billing.persist import known_of
-from engine.billing.state import Attempt, Known, State
+from engine.billing.persist import account_of
+from engine.billing.state import Attempt, JobAccount, State
 from engine.billing.turn import STAGE, Turn
 from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
@@ -55,9 +55,9 @@ class BillingStage:
         """Yield the corrections that follow from an absorbed input."""
         outcome: Literal["applied", "unchanged"] = "unchanged"
         for ident, ordinal in state.changed:
-            known = known_of(state, ident)
-            if known is not None:
-                for made in Turn(state, known, now, event.id).corrections(known.attempts[ordinal]):
+            account = account_of(state, ident)
+            if account is not None:
+                for made in Turn(state, account, now, event.id).corrections(account.attempts[ordinal]):
                     yield made
                     outcome = "applied"
         return outcome
@@ -74,20 +74,20 @@ class BillingStage:
             yield from _record_open(state, time, now)
         elif kind == "review":
             turn = Turn(state, state.jobs[ident], now)
-            begin, attempts = turn.known.job.review, turn.known.attempts
+            begin, attempts = turn.account.job.review, turn.account.attempts
             done = yield from _correct(turn, attempts[begin : begin + _AT_ONCE])
             yield turn.reviewed(begin + done if begin + done < len(attempts) else -1)
         elif kind == "node":
             yield from _review_of_node(state, ident, node, now)
-        elif (known := known_of(state, ident)) is not None:
-            turn = Turn(state, known, now)
+        elif (account := account_of(state, ident)) is not None:
+            turn = Turn(state, account, now)
             if kind == "forget":
                 yield turn.reviewed(-1, forgotten=True)
                 return
-            if len(known.attempts) > _AT_ONCE:
-                yield Turn(state, known, now, state.sweep_cause).reviewed(0)  # the event of the book asks for the steps to come
+            if len(account.attempts) > _AT_ONCE:
+                yield Turn(state, account, now, state.sweep_cause).reviewed(0)  # the event of the book asks for the steps to come
             else:
-                for attempt in known.attempts:
+                for attempt in account.attempts:
                     yield from turn.corrections(attempt)
             yield turn.reviewed(-1, sweep=state.sweeps)
 
@@ -97,11 +97,11 @@ class BillingStage:
             return
         time, kind, ident, node = first
         if kind == "hour":
-            for known, attempt in _open_at(state, time):
-                yield Turn(state, known, now).passed(attempt, time)
+            for account, attempt in _open_at(state, time):
+                yield Turn(state, account, now).passed(attempt, time)
         elif kind == "review":
             yield Turn(state, state.jobs[ident], now).reviewed(-1)
-        elif (passed := known_of(state, ident)) is not None:
+        elif (passed := account_of(state, ident)) is not None:
             turn = Turn(state, passed, now)
             if kind == "forget":
                 yield turn.reviewed(-1, forgotten=True)
@@ -116,8 +116,8 @@ class BillingStage:
         place: tuple[object, ...] = (ident, node)
         if kind == "hour":
             place = next(iter(state.marks[time]))
-        elif (known := known_of(state, ident)) is not None:
-            place = (*place, _begin_on_node(state, known, node) if node else known.job.review)
+        elif (account := account_of(state, ident)) is not None:
+            place = (*place, _begin_on_node(state, account, node) if node else account.job.review)
         return f"{kind}/{time}/{digest(repr(place).encode())}"
 
     def due(self, state: State) -> Micros | None:
@@ -157,8 +157,8 @@ class BillingStage:
 
     def contains(self, state: State, event: Event[Data]) -> bool:
         """Tell whether the state already holds an event of the stage's own output."""
-        known, data = known_of(state, event.subject), event.data
-        if known is not None and known.job.written < event.sequence:
+        account, data = account_of(state, event.subject), event.data
+        if account is not None and account.job.written < event.sequence:
             return False
         # Of a forgotten job only the progress of reviews of other jobs can be new.
         if isinstance(data, UsageReviewed) and data.node is not None:
@@ -205,55 +205,55 @@ def _first(state: State) -> _Timer | None:
     return min(_timers(state), key=itemgetter(0), default=None)
 
 
-def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
+def _open_at(state: State, mark: Micros) -> list[tuple[JobAccount, Attempt]]:
     """Return the next attempts to record at an hour mark."""
-    found: list[tuple[Known, Attempt]] = []
+    found: list[tuple[JobAccount, Attempt]] = []
     for job, ordinal in islice(state.marks[mark], _AT_ONCE):
-        if (known := known_of(state, job)) is not None:
-            found.append((known, known.attempts[ordinal]))
+        if (account := account_of(state, job)) is not None:
+            found.append((account, account.attempts[ordinal]))
     return found
 
 
 def _record_open(state: State, mark: Micros, now: Micros) -> Events:
     until, unpacked, made = max(mark, floor_hour(now)), len(state.recent), 0
-    for known, attempt in _open_at(state, mark):
-        turn, before = Turn(state, known, now), known.job.written
+    for account, attempt in _open_at(state, mark):
+        turn, before = Turn(state, account, now), account.job.written
         yield from turn.corrections(attempt, until)
         if attempt.due == mark:
             yield turn.passed(attempt, until)
-        if (made := made + known.job.written - before) > _A_STEP:
+        if (made := made + account.job.written - before) > _A_STEP:
             break
     persist.pack_last(state, unpacked)
 
 
 def _correct(turn: Turn, attempts: Sequence[Attempt]) -> Generator[Event[Data], None, int]:
     """Review attempts of a job up to the length of a step; return how many."""
-    before = turn.known.job.written
+    before = turn.account.job.written
     for done, attempt in enumerate(attempts, 1):
         yield from turn.corrections(attempt)
-        if turn.known.job.written - before > _A_STEP:
+        if turn.account.job.written - before > _A_STEP:
             return done
     return len(attempts)
 
 
 def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
     """Review a job's attempts that were on a node."""
-    if (known := known_of(state, ident)) is None:
+    if (account := account_of(state, ident)) is None:
         return
-    turn, begin = Turn(state, known, now), _begin_on_node(state, known, node)
-    found = [attempt for attempt in islice(known.attempts, begin, None) if attempt.node == node]
+    turn, begin = Turn(state, account, now), _begin_on_node(state, account, node)
+    found = [attempt for attempt in islice(account.attempts, begin, None) if attempt.node == node]
     done = yield from _correct(turn, found[:_AT_ONCE])
     yield _behind_node(turn, node, found[done].ordinal if len(found) > done else -1)
 
 
-def _begin_on_node(state: State, known: Known, node: str) -> int:
+def _begin_on_node(state: State, account: JobAccount, node: str) -> int:
     """Return the ordinal of a job's attempt with which the review of a node's jobs begins or goes on."""
-    reviewed = state.nodes[known.job.cluster, node].review
-    return reviewed.next if reviewed is not None and reviewed.job == known.job.id else 0
+    reviewed = state.nodes[account.job.cluster, node].review
+    return reviewed.next if reviewed is not None and reviewed.job == account.job.id else 0
 
 
 def _behind_node(turn: Turn, node: str, next_: int = -1) -> Event[Any]:
     """Return the progress of a node's review: past a job, or up to one of its attempts."""
-    place = (turn.known.job.cluster, node)
+    place = (turn.account.job.cluster, node)
     last = next_ < 0 and nodes.is_last(turn.state, place)
     return turn.reviewed(next_, sweep=turn.state.nodes[place].reviews, node=node, last=last)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from engine.billing.book import Book
-from engine.billing.due import Due
+from engine.billing.hour_index import HourIndex
 from engine.events.billing import RecordKind, SegmentKind, Worth
 from engine.events.times import EARLIEST, Micros
 
@@ -250,7 +250,7 @@ class Node(Struct, array_like=True, gc=False):
     """Offset of the last fact about it in the topic `cluster`."""
 
 
-class Known(Struct, array_like=True, gc=False):
+class JobAccount(Struct, array_like=True, gc=False):
     """A job with its attempts, read from its head: the job and its first attempts (`engine.billing.persist`)."""
 
     job: Job
@@ -297,7 +297,7 @@ class Packed(Struct, frozen=True, gc=False):
 class State:
     """A billing shard."""
 
-    jobs: dict[str, Known] = field(default_factory=dict)
+    jobs: dict[str, JobAccount] = field(default_factory=dict)
     """Jobs in use."""
     idle: dict[str, Packed] = field(default_factory=dict)
     """The other jobs."""
@@ -321,7 +321,7 @@ class State:
     touched: dict[str, None] = field(default_factory=dict)
     changed: list[tuple[str, int]] = field(default_factory=list)
     """Attempts affected by the input just absorbed. Not part of the state."""
-    marks: dict[Micros, Due] = field(default_factory=dict)
+    marks: dict[Micros, HourIndex] = field(default_factory=dict)
     """By hour mark. Derived."""
     hours: list[Micros] = field(default_factory=list)
     """Heap of those marks. Derived."""
@@ -354,7 +354,7 @@ class State:
         """Add an attempt to an hour mark."""
         due = self.marks.get(mark)
         if due is None:
-            due = self.marks[mark] = Due()
+            due = self.marks[mark] = HourIndex()
             heappush(self.hours, mark)
         due.add(job, ordinal)
 

@@ -6,8 +6,8 @@ from heapq import heappop, heappush
 from typing import Final
 
 from engine.billing.calendar import HOUR, month_of, next_mark
-from engine.billing.persist import head_record, known_of, touch
-from engine.billing.state import Attempt, Job, Known, State
+from engine.billing.persist import account_of, head_record, touch
+from engine.billing.state import Attempt, Job, JobAccount, State
 from engine.events import Data, Event
 from engine.events.times import SECOND, Micros
 
@@ -54,16 +54,16 @@ def advance(state: State, job: str, attempt: Attempt) -> None:
         touch(state, job, attempt)
 
 
-def review(state: State, known: Known, now: Micros, cause: str = "") -> None:
+def review(state: State, account: JobAccount, now: Micros, cause: str = "") -> None:
     """Schedule the review of all attempts of a job, in steps.
 
     Args:
         state: of the shard.
-        known: the job.
+        account: of the job.
         now: when the event that asks for it was recorded.
         cause: id of that event; empty if it is a fact about a node: the node has it.
     """
-    job = known.job
+    job = account.job
     if job.review < 0:
         begin_review(state, job, now + REVIEW_AFTER)
         job.review_cause = ""
@@ -81,9 +81,9 @@ def first_review(state: State) -> Job | None:
     """Return the job whose review step is due next."""
     while state.reviews:
         at, ident = state.reviews[0]
-        known = known_of(state, ident)
-        if known is not None and known.job.review >= 0 and known.job.review_at == at:
-            return known.job
+        account = account_of(state, ident)
+        if account is not None and account.job.review >= 0 and account.job.review_at == at:
+            return account.job
         heappop(state.reviews)
     return None
 

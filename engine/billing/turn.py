@@ -8,12 +8,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from engine.billing.calendar import following
-from engine.billing.causes import news
 from engine.billing.charges import charged
 from engine.billing.continuation import continued
+from engine.billing.correction_cause import correction_cause
 from engine.billing.corrections import difference
-from engine.billing.runs import runs_of
-from engine.billing.state import Attempt, Known, Run, State
+from engine.billing.state import Attempt, JobAccount, Run, State
+from engine.billing.usage_segments import runs_of
 from engine.events import Data, Event
 from engine.events.billing import Reversed, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
@@ -30,7 +30,7 @@ class Turn(Struct, gc=False):
     """Makes the events about one job that one input or one timer causes."""
 
     state: State
-    known: Known
+    account: JobAccount
     now: Micros
     """Recorded time of the events."""
     cause: str | None = None
@@ -51,23 +51,23 @@ class Turn(Struct, gc=False):
         except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
             fault = f"{type(error).__name__}: {error}"
             if attempt.fault != fault:
-                terms = self.known.job.present
+                terms = self.account.job.present
                 failed = UsageFailed(*self._key(attempt), fault, self.cause is None, terms.tenant, terms.kind)
                 yield self.event(failed, self.now, attempt.created.id)
             return
         corrects = self.cause is None and (until is None or bool(void))
         for run, data in made:
-            told = news(self.state, self.known, attempt, run, void) if corrects else ""
+            told = correction_cause(self.state, self.account, attempt, run, void) if corrects else ""
             yield self.event(data, run.end, told or run.begun)
 
     def _continuation(self, attempt: Attempt, until: Micros) -> Event[Any] | None:
         """Return the record of an attempt that goes on with its last run; `None`: that takes a closer look."""
-        run = continued(self.state, self.known, attempt, self.state.node_of(self.known.job, attempt), until)
+        run = continued(self.state, self.account, attempt, self.state.node_of(self.account.job, attempt), until)
         return None if run is None else self.event(self.recorded(attempt, run, attempt.revision, run.length), run.end, run.begun)
 
     def _made(self, attempt: Attempt, until: Micros) -> tuple[list[Run], list[tuple[Run, UsageRecorded | UsageWithdrawn]]]:
         """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
-        state, job = self.state, self.known.job
+        state, job = self.state, self.account.job
         wanted = runs_of(job, attempt, state.facts_of(job, attempt), state.book, until)
         if not wanted and not attempt.recorded:
             return [], []
@@ -81,7 +81,7 @@ class Turn(Struct, gc=False):
         assert run.record != "reversal"  # noqa: S101 - reversals are final and not among the recorded runs
         if run.invoice in self.state.periods:
             return self.recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
-        terms, book = self.known.job.terms[run.terms], self.state.book
+        terms, book = self.account.job.terms[run.terms], self.state.book
         amount = None
         if run.price_version is None or run.price_version in book.names:
             amount = plain(total(charge.amount for charge in charged(book, terms, run, run.length)[1]))
@@ -108,7 +108,7 @@ class Turn(Struct, gc=False):
             length: charged time (microseconds); below zero in a reversal.
             reverses: what a reversal cancels.
         """
-        terms, book, period = self.known.job.terms[run.terms], self.state.book, run.month
+        terms, book, period = self.account.job.terms[run.terms], self.state.book, run.month
         while period in self.state.periods:
             period = following(period)
         factors, charges = charged(book, terms, run, length)
@@ -161,16 +161,16 @@ class Turn(Struct, gc=False):
         self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False, forgotten: bool = False
     ) -> Event[Any]:
         """Return the progress of a review of the job's attempts (`UsageReviewed`)."""
-        since = self.known.job.since
+        since = self.account.job.since
         return self.event(UsageReviewed(next_, None, sweep, node, last, forgotten), self.now, since[0][1] if since else "")
 
     def _key(self, attempt: Attempt) -> tuple[str, int, int, str]:
         slot = (attempt.task, attempt.index, attempt.number)
-        return (*slot, attempt.uid or "/".join(map(str, (self.known.job.id, *slot))))
+        return (*slot, attempt.uid or "/".join(map(str, (self.account.job.id, *slot))))
 
     def event(self, data: Data, time: Micros, begun: str) -> Event[Any]:
         """Make the job's next billing event."""
-        job = self.known.job
+        job = self.account.job
         sequence = job.written + 1
         cause = begun if self.cause is None else self.cause
         ident = output_id(STAGE, job.id, sequence)

@@ -7,8 +7,8 @@ from typing import Any
 
 from engine.billing.corrections import voided
 from engine.billing.evolve import run_of
-from engine.billing.runs import WAITING
 from engine.billing.state import Run
+from engine.billing.usage_segments import WAITING
 from engine.events import Event
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.history.phrases import attempt_of

@@ -12,12 +12,12 @@ from engine.billing.absorb import absorb
 from engine.billing.corrections import difference, part
 from engine.billing.evolve import evolve
 from engine.billing.nodes import review_due
-from engine.billing.persist import known_of
+from engine.billing.persist import account_of
 from engine.billing.records import clipped, records_of
-from engine.billing.runs import WAITING, is_rejected, runs_of
 from engine.billing.stage import STAGE, BillingStage
-from engine.billing.state import Attempt, Known, State
+from engine.billing.state import Attempt, JobAccount, State
 from engine.billing.turn import Turn
+from engine.billing.usage_segments import WAITING, is_rejected, runs_of
 from engine.events import Data, Event, decode
 from engine.events.billing import Usage, UsageFailed, UsageRecorded, UsageReviewed
 from engine.events.decimals import total
@@ -118,8 +118,8 @@ def _check_shard(log: SearchableLog, number: int, pods: BilledPods) -> Iterator[
     yield from _lost(log, shard, lost)
     reviews = set[Micros]()
     for ident in sorted(state.ids()):
-        if (known := known_of(state, ident)) is not None and (differences := list(_check_job(state, known))):
-            if (due := _review_due(state, known)) is None:
+        if (account := account_of(state, ident)) is not None and (differences := list(_check_job(state, account))):
+            if (due := _review_due(state, account)) is None:
                 yield from differences
             else:
                 reviews.add(due)
@@ -165,16 +165,16 @@ def _written(log: SearchableLog, shard: ShardId) -> Iterator[Record]:
 
 def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Data]], None]) -> list[Finding]:
     """Apply an event; return the differences in the bill of a job that leaves the state by it."""
-    leaving = known_of(state, event.subject) if isinstance(event.data, JobForgotten | UsageReviewed) else None
+    leaving = account_of(state, event.subject) if isinstance(event.data, JobForgotten | UsageReviewed) else None
     apply(state, event)
-    if leaving is None or known_of(state, event.subject) is leaving:
+    if leaving is None or account_of(state, event.subject) is leaving:
         return []
     return [] if _review_due(state, leaving) is not None else list(_check_job(state, leaving))
 
 
-def _review_due(state: State, known: Known) -> Micros | None:
+def _review_due(state: State, account: JobAccount) -> Micros | None:
     """Return when the last of the pending reviews that will come to a job goes on; `None`: none will."""
-    return review_due(state, known.job, known.attempts)
+    return review_due(state, account.job, account.attempts)
 
 
 def quote(
@@ -197,12 +197,12 @@ def quote(
         LogError: the log cannot be read to its end.
     """
     runs, faults = list[Event[UsageRecorded]](), list[Finding]()
-    for known, attempt, event in _unrecorded(log, until):
+    for account, attempt, event in _unrecorded(log, until):
         data = event.data
         if tenant not in (None, data.tenant) or (data.job_kind == OTHER and not other):
             continue
         if isinstance(data, UsageFailed):
-            faults.append(_uncharged(known, attempt, data.error))
+            faults.append(_uncharged(account, attempt, data.error))
         elif isinstance(data, UsageRecorded) and data.end > attempt.marked:
             runs.append(replace(event, data=clipped(data, max(data.start, attempt.marked), data.end)))
     return runs, faults
@@ -228,20 +228,20 @@ def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
     return max((mark for mark in marks if mark is not None), default=None)
 
 
-def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[Known, Attempt, Event[Any]]]:
+def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[JobAccount, Attempt, Event[Any]]]:
     """Yield the events that would record the use of open attempts up to a moment, or say why they cannot be charged."""
     state = _facts(log, NodeDeleted)
     for event in _events(log, "billing"):
         evolve(state, event)
     for ident in sorted(state.ids()):
-        if (known := known_of(state, ident)) is None or not known.job.open:
+        if (account := account_of(state, ident)) is None or not account.job.open:
             continue
-        turn = Turn(state, known, until)
-        for attempt in known.attempts:
+        turn = Turn(state, account, until)
+        for attempt in account.attempts:
             if attempt.end is None:
                 if attempt.fault is not None:
                     attempt.fault = ""  # it is named again, although the log names it
-                yield from ((known, attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
+                yield from ((account, attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
 
 
 def _facts(log: Searchable, *without: type[Data]) -> State:
@@ -269,36 +269,36 @@ def _check_event(state: State, event: Event[Data], cause: str) -> Iterator[Findi
     if not isinstance(data, Usage | UsageReviewed):
         return  # bookkeeping of the processor
     place = attempt_of(data) if isinstance(data, Usage) else "review"
-    known = known_of(state, event.subject)
-    if known is None:
+    account = account_of(state, event.subject)
+    if account is None:
         yield Finding(event.subject, place, f"{event.type} {event.id}: no job event names the job")
         return
-    yield from (Finding(event.subject, place, f"{event.id} {fault}") for fault in faults_of(event, state, known, cause))
+    yield from (Finding(event.subject, place, f"{event.id} {fault}") for fault in faults_of(event, state, account, cause))
 
 
-def _check_job(state: State, known: Known) -> Iterator[Finding]:
-    for attempt in known.attempts:
-        yield from _check_attempt(state, known, attempt)
+def _check_job(state: State, account: JobAccount) -> Iterator[Finding]:
+    for attempt in account.attempts:
+        yield from _check_attempt(state, account, attempt)
 
 
-def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Finding]:
+def _check_attempt(state: State, account: JobAccount, attempt: Attempt) -> Iterator[Finding]:
     try:
-        wanted = runs_of(known.job, attempt, state.facts_of(known.job, attempt), state.book, attempt.marked)
+        wanted = runs_of(account.job, attempt, state.facts_of(account.job, attempt), state.book, attempt.marked)
     except ValueError as error:
-        yield _uncharged(known, attempt, str(error))
+        yield _uncharged(account, attempt, str(error))
         return
     place = _place(attempt.task, attempt.index, attempt.number)
     void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
     if is_rejected(attempt):
         void = [run for run in void if run.kind in WAITING]  # earlier builds charged the use
     for run in void:
-        yield Finding(known.job.id, place, f"recorded, but not in the job events: {stretch(run)}")
+        yield Finding(account.job.id, place, f"recorded, but not in the job events: {stretch(run)}")
     for run in missing:
-        yield Finding(known.job.id, place, f"in the job events, but not recorded: {stretch(run)}")
+        yield Finding(account.job.id, place, f"in the job events, but not recorded: {stretch(run)}")
 
 
-def _uncharged(known: Known, attempt: Attempt, error: str) -> Finding:
-    return uncharged(known.job.id, attempt.task, attempt.index, attempt.number, error)
+def _uncharged(account: JobAccount, attempt: Attempt, error: str) -> Finding:
+    return uncharged(account.job.id, attempt.task, attempt.index, attempt.number, error)
 
 
 def uncharged(job: str, task: str, index: int, attempt: int, error: str) -> Finding:
@@ -329,14 +329,14 @@ def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decima
         return None
     found: dict[str, Decimal] = {}
     for ident in sorted(state.ids()):
-        if (known := known_of(state, ident)) is not None:
-            found[ident] = total(_cost(state, known, attempt, begin, end) for attempt in known.attempts)
+        if (account := account_of(state, ident)) is not None:
+            found[ident] = total(_cost(state, account, attempt, begin, end) for attempt in account.attempts)
     return found, state.book.book.currency
 
 
-def _cost(state: State, known: Known, attempt: Attempt, begin: Micros, end: Micros) -> Decimal:
+def _cost(state: State, account: JobAccount, attempt: Attempt, begin: Micros, end: Micros) -> Decimal:
     try:
-        runs = runs_of(known.job, attempt, state.facts_of(known.job, attempt), state.book, end)
+        runs = runs_of(account.job, attempt, state.facts_of(account.job, attempt), state.book, end)
     except ValueError:  # it lasts longer than anything that is billed
         return Decimal(0)
     within = [
@@ -344,4 +344,4 @@ def _cost(state: State, known: Known, attempt: Attempt, begin: Micros, end: Micr
         for run in runs
         if (begin < run.end <= end if run.record == "excess" else run.start < end and run.end > begin)
     ]
-    return Decimal(total(charge.amount for run in within for charge in charges_in(state, known, run)))
+    return Decimal(total(charge.amount for run in within for charge in charges_in(state, account, run)))

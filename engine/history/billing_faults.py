@@ -12,9 +12,9 @@ from engine.billing.calendar import month_of
 from engine.billing.charges import charged
 from engine.billing.corrections import part
 from engine.billing.evolve import run_of
-from engine.billing.runs import added
-from engine.billing.state import Attempt, Known, Run, State
+from engine.billing.state import Attempt, JobAccount, Run, State
 from engine.billing.turn import Turn
+from engine.billing.usage_segments import added
 from engine.events import Event
 from engine.events.billing import Charge, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.decimals import plain, total
@@ -28,22 +28,22 @@ _ATTRIBUTES: Final = ("id", "source", "subject", "time", "correlationid", "causa
 _attributes: Final[Callable[[Event[Any]], tuple[object, ...]]] = attrgetter(*_ATTRIBUTES)
 
 
-def faults_of(event: Event[Any], state: State, known: Known, cause: str) -> Iterator[str]:
+def faults_of(event: Event[Any], state: State, account: JobAccount, cause: str) -> Iterator[str]:
     """Yield what is wrong with an event about a job: the product's own code makes it again.
 
     Args:
         event: one of the billing stage's.
         state: of the shard that wrote it, by what it had taken and written before.
-        known: the job.
+        account: the job.
         cause: id of the last job event that the shard had taken; empty: it had taken none.
     """
     data = event.data
     timed = isinstance(data, UsageReviewed) or data.at_mark
-    turn = Turn(state, known, event.recordedtime, None if timed else cause)
+    turn = Turn(state, account, event.recordedtime, None if timed else cause)
     if isinstance(data, UsageReviewed):
         yield from _of_review(event, turn)
         return
-    attempt = known.find(data.task, data.index, data.attempt)
+    attempt = account.find(data.task, data.index, data.attempt)
     if attempt is None:
         yield "is about an attempt that no job event names"
         return
@@ -75,8 +75,8 @@ def _of_review(event: Event[UsageReviewed], turn: Turn) -> Iterator[str]:
         if event.causationid == state.sweep_cause:
             turn.cause = state.sweep_cause  # the first of some steps of a review for a price book
         expected = turn.reviewed(data.next, sweep=data.sweep, node=data.node, last=data.last, forgotten=data.forgotten)
-    elif 0 <= data.next < len(turn.known.attempts):
-        expected = turn.passed(turn.known.attempts[data.next], data.mark)
+    elif 0 <= data.next < len(turn.account.attempts):
+        expected = turn.passed(turn.account.attempts[data.next], data.mark)
     else:
         yield "is about an attempt that no job event names"
         return
@@ -85,7 +85,7 @@ def _of_review(event: Event[UsageReviewed], turn: Turn) -> Iterator[str]:
 
 def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[str]:
     """Yield what is wrong with a record or a reversal."""
-    known, back = turn.known, data.reverses
+    account, back = turn.account, data.reverses
     standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
         run, revision, length = run_of(data), attempt.revision, data.end - data.start
@@ -100,7 +100,7 @@ def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[st
     else:
         yield f"takes back what is not recorded on the invoice of {back.period}"
         return
-    if run.terms >= len(known.job.terms):
+    if run.terms >= len(account.job.terms):
         yield "refers to terms of the job that no event contains"
         return
     if run.price_version is not None and run.price_version not in turn.state.book.names:
@@ -120,7 +120,7 @@ def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[st
 
 def _of_withdrawal(data: UsageWithdrawn, turn: Turn, attempt: Attempt) -> Iterator[str]:
     """Yield what is wrong with a withdrawal. Earlier builds said neither the tenant nor the amount."""
-    state, known = turn.state, turn.known
+    state, account = turn.state, turn.account
     found = _standing(attempt, data, data.record, data.period)
     void = [part(run, max(run.start, data.start), min(run.end, data.end)) for run in found]
     if not void:
@@ -128,13 +128,13 @@ def _of_withdrawal(data: UsageWithdrawn, turn: Turn, attempt: Attempt) -> Iterat
         return
     if data.uid != attempt.uid:
         yield f"has uid {data.uid!r}; expected {attempt.uid!r}"
-    if any(run.terms >= len(known.job.terms) for run in void):
+    if any(run.terms >= len(account.job.terms) for run in void):
         return  # a record before it refers to them, and was named
-    whose = sorted({(known.job.terms[run.terms].tenant, known.job.terms[run.terms].kind) for run in void})
+    whose = sorted({(account.job.terms[run.terms].tenant, account.job.terms[run.terms].kind) for run in void})
     if (data.tenant or data.amount is not None) and whose != [(data.tenant, data.job_kind)]:
         yield f"is of {(data.tenant, data.job_kind)}; expected {', '.join(map(str, whose))}"
     if all(run.price_version is None or run.price_version in state.book.names for run in void):
-        amount = plain(total(charge.amount for run in void for charge in charges_in(state, known, run)))
+        amount = plain(total(charge.amount for run in void for charge in charges_in(state, account, run)))
         if data.amount != amount and (data.amount is not None or data.tenant):
             yield f"takes back {data.amount}; expected {amount}"
 
@@ -147,9 +147,9 @@ def _standing(attempt: Attempt, data: UsageRecorded | UsageWithdrawn, record: st
     ]  # fmt: skip
 
 
-def charges_in(state: State, known: Known, run: Run) -> list[Charge]:
+def charges_in(state: State, account: JobAccount, run: Run) -> list[Charge]:
     """Return the charges of a run by the prices and terms of a shard's state."""
-    return charged(state.book, known.job.terms[run.terms], run, run.length)[1]
+    return charged(state.book, account.job.terms[run.terms], run, run.length)[1]
 
 
 def _sum(charges: Iterable[Charge]) -> str:

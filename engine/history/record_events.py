@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from engine.billing.absorb import absorb
 from engine.billing.records import Record
-from engine.billing.runs import worth_of
 from engine.billing.state import State, Terms
+from engine.billing.usage_segments import worth_of
 from engine.events import Data, Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptStarted
 from engine.events.billing import UsageRecorded

@@ -13,10 +13,10 @@ from msgspec.structs import replace as with_fields
 from standing import written
 from test_altered_bills import MONTH_LATER, Altered, findings, with_event
 
-from engine.billing import runs, turn
+from engine.billing import turn, usage_segments
 from engine.billing.absorb import _FEW
-from engine.billing.runs import LONGEST
 from engine.billing.stage import STAGE
+from engine.billing.usage_segments import LONGEST
 from engine.events import Event, decode
 from engine.events.attempts import AttemptBound
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
@@ -147,7 +147,7 @@ def test_what_earlier_builds_charged_of_a_pod_that_its_node_rejected_stays(monke
     story = Story()
     story.prices({"prices": PRICES, "billable_from": "bound"})
     with monkeypatch.context() as before:
-        before.setattr(runs, "is_rejected", lambda _attempt: False)
+        before.setattr(usage_segments, "is_rejected", lambda _attempt: False)
         story.start("j", 0, 0)
         story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 10)
         story.end("j", 0, 20, phase="Failed", reason="RejectedByNode")

@@ -14,10 +14,10 @@ from standing import written
 
 import engine.billing
 from engine.billing import charges
-from engine.billing.persist import _UNPACKED, known_of
-from engine.billing.runs import LONGEST
+from engine.billing.persist import _UNPACKED, account_of
 from engine.billing.stage import _AT_ONCE, BillingStage
 from engine.billing.turn import Turn
+from engine.billing.usage_segments import LONGEST
 from engine.events import Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.billing import UsageFailed, UsageRecorded
@@ -126,7 +126,7 @@ def with_jobs(count, *, priced=False):
 
 
 def node_types(shard):
-    attempts = [known_of(shard.state, ident).attempts for ident in sorted(shard.state.ids())]
+    attempts = [account_of(shard.state, ident).attempts for ident in sorted(shard.state.ids())]
     return Counter(run.node_type for known in attempts for attempt in known for run in attempt.recorded)
 
 
@@ -224,7 +224,7 @@ def largest_record(shard):
 
 
 def charged_time(shard):
-    return sum(run.length for attempt in known_of(shard.state, "j").attempts for run in attempt.recorded)
+    return sum(run.length for attempt in account_of(shard.state, "j").attempts for run in attempt.recorded)
 
 
 def test_a_job_that_changes_its_labels_all_the_time_is_charged_in_small_steps_and_its_labels_are_followed_for_a_while():
@@ -236,7 +236,7 @@ def test_a_job_that_changes_its_labels_all_the_time_is_charged_in_small_steps_an
         shard.job(AttemptEnded("main", index, 1), 2 * HOUR + 5)
     assert max(shard.steps) <= 2 * A_STEP
     assert charged_time(shard) == 100 * (2 * HOUR + 5)
-    terms = known_of(shard.state, "j").job.terms
+    terms = account_of(shard.state, "j").job.terms
     assert len(terms) == 1 + 50 + 1
     assert terms[-1].preemptible, "what may change its price is followed for longer"
     assert terms[-1].labels == terms[-2].labels
@@ -250,7 +250,7 @@ def test_what_changes_a_price_is_followed_up_to_a_number_of_changes():
         shard.job(JobRevised(tenant=f"team-{number}"), number)
     shard.until(HOUR)
     assert charged_time(shard) == 2 * HOUR
-    assert [one.tenant for one in known_of(shard.state, "j").job.terms] == ["team", *(f"team-{number}" for number in range(100))]
+    assert [one.tenant for one in account_of(shard.state, "j").job.terms] == ["team", *(f"team-{number}" for number in range(100))]
 
 
 def test_the_first_owner_of_a_jobs_pods_counts_however_often_the_job_was_changed():
@@ -259,7 +259,7 @@ def test_the_first_owner_of_a_jobs_pods_counts_however_often_the_job_was_changed
         shard.job(JobRevised(tenant=f"team-{number}"), number)
     shard.job(JobRevised(tenant="owner", owner=True), 300)
     shard.until(HOUR)
-    job = known_of(shard.state, "j").job
+    job = account_of(shard.state, "j").job
     assert [job.terms[number].tenant for _, _, number in job.since] == ["owner"]
 
 
@@ -269,7 +269,7 @@ def test_labels_on_a_bill_have_a_bound_by_name():
     for number in range(20):
         shard.job(JobRevised(labels={**labels, "zz": f"{number}", "000": f"{number}"}), number)
     shard.until(HOUR)
-    terms = known_of(shard.state, "j").job.terms
+    terms = account_of(shard.state, "j").job.terms
     assert [[name for name, _ in one.labels] for one in terms[1:]] == [[f"{name:03}" for name in range(41)]] * 20
     assert [dict(one.labels)["000"] for one in terms[1:]] == [f"{number}" for number in range(20)]
     assert largest_record(shard) < 1 << 20
@@ -283,7 +283,7 @@ def test_resizes_of_a_pod_are_followed_up_to_a_number():
     shard.until(HOUR)
     assert max(shard.steps) <= 2 * A_STEP
     assert charged_time(shard) == 40 * HOUR
-    assert {len(attempt.recorded) for attempt in known_of(shard.state, "j").attempts} == {101}
+    assert {len(attempt.recorded) for attempt in account_of(shard.state, "j").attempts} == {101}
     assert largest_record(shard) < 2 << 20
 
 
@@ -291,9 +291,9 @@ def test_places_that_are_reserved_for_a_job_again_and_again_are_kept_up_to_a_num
     shard = Wide(0)
     for number in range(300):
         shard.job(JobPhaseChanged("Pending", "Privileged", reserved=2 * number + 1), 2 * number)
-    assert [place.since for place in known_of(shard.state, "j").job.reservations] == [2 * number for number in range(100)]
+    assert [place.since for place in account_of(shard.state, "j").job.reservations] == [2 * number for number in range(100)]
     shard.job(JobPhaseChanged("Running", "Pending"), 600)
-    assert known_of(shard.state, "j").job.reservations[-1].until == 199
+    assert account_of(shard.state, "j").job.reservations[-1].until == 199
 
 
 def test_what_a_job_knows_of_unknown_nodes_has_a_bound():
@@ -338,8 +338,8 @@ def test_what_cannot_be_charged_names_the_tenant_that_holds_last_and_not_the_one
     shard.sequence += 1
     early = JobRevised(tenant="early")
     shard.take(Event("early", "test", early.TYPE, "j", 100, 300, shard.sequence, "j", "", "c1", early), 300)
-    turn = Turn(shard.state, known_of(shard.state, "j"), 300)
-    (failed,) = turn.corrections(turn.known.attempts[0], LONGEST + HOUR)
+    turn = Turn(shard.state, account_of(shard.state, "j"), 300)
+    (failed,) = turn.corrections(turn.account.attempts[0], LONGEST + HOUR)
     assert isinstance(failed.data, UsageFailed)
     assert (failed.data.tenant, failed.data.job_kind) == ("last", "Job")
 

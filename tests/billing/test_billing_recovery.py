@@ -49,7 +49,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr("engine.billing.nodes._FACTS", 3)
     monkeypatch.setattr("engine.billing.nodes._REPEATS", 2)
     monkeypatch.setattr("engine.billing.persist._UNPACKED", 1)
-    monkeypatch.setattr("engine.billing.due._PAGE", 2)
+    monkeypatch.setattr("engine.billing.hour_index._PAGE", 2)
     monkeypatch.setattr("engine.billing.state._FEW", 1)
     monkeypatch.setattr("engine.billing.persist._FIRST", 1)
     monkeypatch.setattr("engine.billing.persist.PAGE", 2)
@@ -66,7 +66,7 @@ def view_of(state):
     """All of a state: its records, and what is derived from them."""
     records = {name: STAGE.dump(state, name) for name in list(STAGE.records(state))}
     for ident in list(state.idle):
-        persist.known_of(state, ident)
+        persist.account_of(state, ident)
     return {
         "records": records,
         "due": STAGE.due(state),
@@ -302,7 +302,7 @@ def waiting(state):
     """The same by what stands in the attempts."""
     found: dict[int, list[tuple[str, int]]] = {}
     for ident in sorted(state.ids()):
-        for attempt in persist.known_of(state, ident).attempts:
+        for attempt in persist.account_of(state, ident).attempts:
             if attempt.due is not None:
                 found.setdefault(attempt.due, []).append((ident, attempt.ordinal))
     return found

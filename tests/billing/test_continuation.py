@@ -16,7 +16,7 @@ from test_planted_billing_bugs import fails, sample
 from engine.billing import continuation, turn
 from engine.billing.book import Book
 from engine.billing.corrections import difference
-from engine.billing.runs import runs_of
+from engine.billing.usage_segments import runs_of
 
 continued = continuation.continued
 any_program = st.one_of(programs(), closed_programs(), node_programs())

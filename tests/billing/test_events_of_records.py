@@ -10,8 +10,8 @@ from bill_story import NOON, PRICES, Story
 from job_programs import SECOND
 from standing import written
 
-from engine.billing import runs
-from engine.billing.runs import Segment, segments
+from engine.billing import usage_segments
+from engine.billing.usage_segments import Segment, segments
 from engine.events.attempts import AttemptBound, AttemptRunning, AttemptTerminating
 from engine.events.billing import UsageRecorded
 from engine.events.jobs import JobPhaseChanged
@@ -87,7 +87,7 @@ def test_records_of_earlier_builds_that_did_not_say_that_an_end_is_inferred_stay
             yield segment._replace(ended=ended, inferred_end=False)
 
     with monkeypatch.context() as build:
-        build.setattr(runs, "segments", earlier)
+        build.setattr(usage_segments, "segments", earlier)
         story.end("j", 0, 50, recorded=110, rank="inferred", inferred=True)
     if closed:
         story.close("2026-03", 40 * DAY)
@@ -107,7 +107,7 @@ def test_waiting_has_no_node_and_records_of_earlier_builds_that_gave_it_one_stay
     for job in ("earlier", "now"):
         with monkeypatch.context() as build:
             if job == "earlier":
-                build.setattr(runs, "WAITING", ())
+                build.setattr(usage_segments, "WAITING", ())
             story.start(job, 0, 0)
             if kind == "reserved":
                 story.say("job-events", JobPhaseChanged("Pending", "Privileged", reserved=NOON + DAY * SECOND), job, 0)

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.billing import nodes
-from engine.billing.persist import known_of, node_record
-from engine.billing.runs import node_at
+from engine.billing.persist import account_of, node_record
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
+from engine.billing.usage_segments import node_at
 from engine.events import Event
 from engine.events.inputs import NodeObserved
 from engine.history.reading import cluster_facts
@@ -102,8 +102,8 @@ def test_a_job_of_more_unknown_nodes_than_are_kept_apart_is_reviewed_for_new_fac
     for second, reviews in ((20, True), (200, False), (400, False)):
         story.say("cluster", NodeObserved("n", type="small"), "n", second)
         state = story.shard.state
-        assert (known_of(state, "j").job.review >= 0) is reviews
+        assert (account_of(state, "j").job.review >= 0) is reviews
         story.wait(second + 100)
     fact = next(event for event in cluster_facts(story.log) if event.subject == "n")
     STAGE.absorb(story.shard.state, fact, 0)
-    assert known_of(story.shard.state, "j").job.review < 0
+    assert account_of(story.shard.state, "j").job.review < 0

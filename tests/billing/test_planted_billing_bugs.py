@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from test_billing_laws import must_be_billed_rightly
 from test_billing_recovery import must_be_the_same_packed, must_recover_behind_every_commit, small_chunks
 
-from engine.billing import absorb, charges, corrections, evolve, persist, records, runs, tariff, turn
+from engine.billing import absorb, charges, corrections, evolve, persist, records, tariff, turn, usage_segments
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
 
@@ -58,7 +58,7 @@ def no_rank(state, job, attempt, event):
 
 
 def always_withdrawn(self, attempt, run, revision):
-    open_month = type(self)(replace_periods(self.state), self.known, self.now, self.cause)
+    open_month = type(self)(replace_periods(self.state), self.account, self.now, self.cause)
     return right_void(open_month, attempt, run, revision)
 
 
@@ -90,7 +90,7 @@ def whole_seconds(total, rules):
     return right_increments(total // 1_000_000 * 1_000_000, rules)
 
 
-right_increments = runs._in_increments
+right_increments = usage_segments._in_increments
 
 
 def kept_if_begun(run, wanted, is_closed):
@@ -106,7 +106,7 @@ def from_the_beginning(attempt, reservations, until):
         yield one._replace(start=attempt.created.time) if one.kind == "running" else one
 
 
-right_kept, right_month, right_segments = corrections._kept, runs.month_of, runs.segments
+right_kept, right_month, right_segments = corrections._kept, usage_segments.month_of, usage_segments.segments
 
 MONEY = {
     "amounts are floats": (tariff, "quantity", float_quantity),
@@ -117,20 +117,20 @@ MONEY = {
     "a replacement stands on the closed invoice": (turn.Turn, "recorded", in_place),
     "a reversal is charged": (turn.Turn, "recorded", positive_reversal),
     "a resize is passed over": (absorb._ATTEMPT, absorb.AttemptChanged, only_first_size),
-    "only whole seconds are charged": (runs, "_in_increments", whole_seconds),
-    "increments and minimum are passed over": (runs, "_closed", lambda found, *_: found),
-    "everything is charged": (runs, "is_billable", lambda *_, **__: True),
-    "only running time is charged": (runs, "is_billable", lambda kind, *_, **__: kind == "running"),
+    "only whole seconds are charged": (usage_segments, "_in_increments", whole_seconds),
+    "increments and minimum are passed over": (usage_segments, "_closed", lambda found, *_: found),
+    "everything is charged": (usage_segments, "is_billable", lambda *_, **__: True),
+    "only running time is charged": (usage_segments, "is_billable", lambda kind, *_, **__: kind == "running"),
     "multipliers are passed over": (charges, "_fits", lambda *_: False),
     "what was recorded is never corrected": (corrections, "_kept", lambda run, *_: run.end),
     "nothing is corrected of what begins rightly": (corrections, "_kept", kept_if_begun),
-    "worth is of the first end": (runs, "worth_of", lambda _end: "useful"),
+    "worth is of the first end": (usage_segments, "worth_of", lambda _end: "useful"),
     "a slice that is void still stands": (corrections, "_without", lambda recorded, *_: recorded),
     "ids are of the slice alone": (records, "record_id", lambda record, meter, uid, start, *_: f"{record}{meter}{uid}{start}"),
-    "months are those of UTC": (runs, "month_of", utc_month),
-    "a run begins with its attempt": (runs, "segments", from_the_beginning),
-    "the node at the end counts": (runs, "node_at", lambda facts, _moment: facts[-1]),
-    "what holds today held always": (runs, "place_in", lambda timeline, _moment: len(timeline) - 1),
+    "months are those of UTC": (usage_segments, "month_of", utc_month),
+    "a run begins with its attempt": (usage_segments, "segments", from_the_beginning),
+    "the node at the end counts": (usage_segments, "node_at", lambda facts, _moment: facts[-1]),
+    "what holds today held always": (usage_segments, "place_in", lambda timeline, _moment: len(timeline) - 1),
     "prices are not looked up again": (absorb, "applied", lambda *_: None),
 }
 
@@ -163,14 +163,14 @@ def fails(check, *given):
 
 def evolve_again(state, event):
     """What a record holds already is applied once more."""
-    known = persist.known_of(state, event.subject)
+    known = persist.account_of(state, event.subject)
     if known is not None:
         known.job.written = event.sequence - 1
     right_evolve(state, event)
 
 
 def absorb_again(state, event, _offset=None, /):
-    if (known := persist.known_of(state, event.subject)) is not None:
+    if (known := persist.account_of(state, event.subject)) is not None:
         known.job.seen = 0
     right_absorb(state, event)
 
@@ -187,7 +187,7 @@ def load_without_reviews(state: State, stored):
 def load_without_marks(state: State, stored):
     right_load(state, stored)
     for ident in list(state.ids()):
-        for attempt in persist.known_of(state, ident).attempts:
+        for attempt in persist.account_of(state, ident).attempts:
             attempt.marked = 0
 
 
@@ -211,17 +211,17 @@ def test_a_planted_bug_of_recovery_is_found(bug, monkeypatch, small_chunks):
 def pack_too_early(state, ident):
     """A job is kept as it was when it came to hand."""
     parts = state.idle.get(ident)
-    known = right_known_of(state, ident)
+    known = right_account_of(state, ident)
     if known is not None and parts is not None and not known.job.finished:
         state.idle[ident] = parts
         del state.jobs[ident]
     return known
 
 
-right_known_of = persist.known_of
+right_account_of = persist.account_of
 
 PUT_AWAY = {
-    "a job is packed without what was learnt": ("engine.billing.absorb.known_of", pack_too_early),
+    "a job is packed without what was learnt": ("engine.billing.absorb.account_of", pack_too_early),
 }
 
 

@@ -14,8 +14,8 @@ from job_programs import CLUSTER, SECOND
 from standing import lines_of, standing, written
 
 import engine.billing.turn
-from engine.billing.runs import worth_of
 from engine.billing.state import End
+from engine.billing.usage_segments import worth_of
 from engine.events import Event, encode
 from engine.events.attempts import AttemptBound, AttemptChanged
 from engine.events.billing import UsageFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from engine.billing import runs
+from engine.billing import usage_segments
 from engine.budgets import state as budgets
 from engine.events import bounds
 from engine.kubernetes.observation import cluster_facts
@@ -32,7 +32,7 @@ HOMES = [
     producer_time,
     run,
     raising,
-    runs,
+    usage_segments,
     task_topology,
     upkeep,
 ]

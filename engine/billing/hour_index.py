@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["Due"]
+__all__ = ["HourIndex"]
 
 _PAGE: Final = 512
 """Attempts in one page."""
@@ -33,7 +33,7 @@ class _Page:
 
 
 @dataclass(slots=True)
-class Due:
+class HourIndex:
     """Attempts due at one hour mark, sorted by job and ordinal."""
 
     pages: list[_Page] = field(default_factory=list)

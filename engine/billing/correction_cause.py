@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.billing.runs import fact_about, kind_of_node, place_in
-from engine.billing.state import Attempt, Known, Run, State
+from engine.billing.state import Attempt, JobAccount, Run, State
+from engine.billing.usage_segments import fact_about, kind_of_node, place_in
 
-__all__ = ["news"]
+__all__ = ["correction_cause"]
 
 
-def news(state: State, known: Known, attempt: Attempt, run: Run, void: Sequence[Run]) -> str:
+def correction_cause(state: State, account: JobAccount, attempt: Attempt, run: Run, void: Sequence[Run]) -> str:
     """Return the id of the event that a correction follows.
 
     That is the fact about the node of what was recorded, if its type or model is another one now; else the event that gave its job
@@ -18,7 +18,7 @@ def news(state: State, known: Known, attempt: Attempt, run: Run, void: Sequence[
 
     Args:
         state: of the shard.
-        known: the job.
+        account: of the job.
         attempt: the one that is corrected.
         run: what is taken back, or recorded instead.
         void: all that is taken back.
@@ -26,10 +26,10 @@ def news(state: State, known: Known, attempt: Attempt, run: Run, void: Sequence[
     Returns:
         The id; empty: it is not known.
     """
-    job, book = known.job, state.book
+    job, book = account.job, state.book
     taken = next((one for one in void if one.start < run.end and run.start < one.end), None)
     if taken is None:
-        return _of_review(state, known)
+        return _of_review(state, account)
     facts = state.facts_of(job, attempt)
     fact = fact_about(attempt, facts)
     if fact is not None and kind_of_node(attempt, facts) != (taken.node_type, taken.gpu_model):
@@ -40,12 +40,12 @@ def news(state: State, known: Known, attempt: Attempt, run: Run, void: Sequence[
     version, _ = book.at(taken.start)
     if (None if version is None else version.version) != taken.price_version:
         return state.sweep_cause
-    return _of_review(state, known)
+    return _of_review(state, account)
 
 
-def _of_review(state: State, known: Known) -> str:
+def _of_review(state: State, account: JobAccount) -> str:
     """Return what the last review of all attempts that is pending is for, of those that no fact about a node asked for alone."""
-    job = known.job
+    job = account.job
     due = [(job.review_at, job.review_cause)] if job.review >= 0 and job.review_cause else []
     if state.awaits_sweep(job):
         due.append((state.sweep_at, state.sweep_cause))
