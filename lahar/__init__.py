@@ -29,10 +29,10 @@ from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding, Unfinished
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation
 from engine.history.budgets import BudgetStanding
+from engine.history.dead_letters import Letter
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.explanation import Explanation
-from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
 from engine.history.preemptions import NoticeView
 from engine.history.timeline import Timeline

@@ -31,12 +31,12 @@ from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.history.asof import By, ClusterAsOf, job_as_of
+from engine.history.dead_letters import Letter, latest_letters, meant_letters
 from engine.history.errors import AmbiguousError, UnopenedError
 from engine.history.event_filter import must_be_reasons
 from engine.history.explain import explain
 from engine.history.explanation import Explanation
 from engine.history.fold import fold
-from engine.history.letters import Letter, latest_letters, meant_letters
 from engine.history.listing import Filter, JobLine
 from engine.history.moment_argument import moment_of
 from engine.history.reading import cluster_facts, cluster_of, events_of, job_events

@@ -15,7 +15,7 @@ from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.events.inputs import JobSubmitted, JobUpdated
 from engine.events.outcomes import JobRejected
-from engine.history.letters import dead_lettered
+from engine.history.dead_letters import dead_lettered
 from engine.history.listing import LISTED, Listing
 from engine.history.reading import job_events
 from engine.kubernetes.manifests.manifest import read_manifest

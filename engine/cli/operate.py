@@ -17,8 +17,8 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, 
 from engine.cli.arguments import JobOption, in_order
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
-from engine.history.census import Census
 from engine.history.export_lines import contents_of
+from engine.history.input_check import InputCheck
 from engine.history.readable_records import Damage
 from engine.history.transfer import export_job, export_log, import_log
 from engine.history.verify import verify_shard
@@ -49,10 +49,10 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     with opened(settings) as source:
         for stage in stages_of(settings):
             with output.busy(f"reading the inputs of {stage.name}"):
-                census = Census(source, [topic for topic, _ in stage.inputs])
+                input_check = InputCheck(source, [topic for topic, _ in stage.inputs])
             for number in range(shard_count(source, stage)):
                 with output.busy(f"folding shard {stage.name}/{number}"):
-                    verdict = verify_shard(source, stage, number, census)
+                    verdict = verify_shard(source, stage, number, input_check)
                 differs |= not verdict.ok
                 if output.as_json:
                     output.record(verdict.document())

@@ -15,7 +15,7 @@ from engine.events.bounds import NAME_CHARACTERS
 from engine.events.jobs import JobOpened, JobRevised
 from engine.history.claimed_names import CLAIMING
 from engine.history.errors import AmbiguousError, NotFoundError
-from engine.history.facts import Jobs
+from engine.history.job_projection import Jobs
 from engine.history.reading import job_events
 from engine.log.port import Searchable
 from statemachines.names import nearest

@@ -14,7 +14,7 @@ from engine.events.job_state import STATED, JobState
 from engine.events.outcomes import Accounted
 from engine.events.times import Micros
 from engine.history.claimed_names import CLAIMING
-from engine.history.facts import JobLine, Jobs
+from engine.history.job_projection import JobLine, Jobs
 from engine.history.moment_argument import moment_of
 from statemachines.names import must_be_known
 from statemachines.vocabulary import JOB_PHASES

@@ -12,8 +12,8 @@ from engine.events.errors import EventError
 from engine.events.ids import routing_key
 from engine.events.jobs import JobOpened
 from engine.events.outcomes import JobParked
+from engine.history.dead_letters import dead_lettered
 from engine.history.errors import AmbiguousError, NotFoundError
-from engine.history.letters import dead_lettered
 from engine.lifecycle import INPUTS
 from engine.log.port import Record, Searchable, SearchableLog
 from engine.processor.partitions import read_partitions

@@ -18,7 +18,7 @@ from engine.events.job_state import STATED
 from engine.events.outcomes import Accounted, RowRejected
 from engine.events.times import SECOND, format_time
 from engine.history.exact_numbers import distribution, seconds
-from engine.history.facts import JobFacts, Jobs
+from engine.history.job_projection import JobFacts, Jobs
 from engine.history.resource_use import LiveAttempt, Use
 from statemachines.spec import gpus_of
 from statemachines.vocabulary import FINISHED_JOB_PHASES

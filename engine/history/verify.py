@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.history.census import Census
 from engine.history.formatting import plural
+from engine.history.input_check import InputCheck
 from engine.history.transfer import is_partly_restored
 from engine.log.port import ShardId, ShardView
 from engine.log.shard_inputs import extended
@@ -96,14 +96,14 @@ class Verdict:
         return f"{self.shard}: DIFFERS, {folded}; {plural(len(self.parts), 'subject')} differ, the first is {first.subject}, {at}"
 
 
-def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None = None) -> Verdict:  # noqa: ANN401
+def verify_shard(log: Any, stage: Stage[Any], number: int, input_check: InputCheck | None = None) -> Verdict:  # noqa: ANN401
     """Compare a shard's history with its snapshot.
 
     Args:
         log: an embedded log; it is only read.
         stage: the stage, of this release.
         number: which shard.
-        census: the stage's inputs; `None`: inputs are not checked.
+        input_check: the stage's inputs; `None`: inputs are not checked.
 
     Raises:
         LogDamagedError: the history has a gap, or bytes do not match their checksum.
@@ -131,12 +131,12 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
         verdict.parts = _parts(log, stage, number, history.state, snapshot.state)
     if history.accounts.outcomes != snapshot.accounts.outcomes:
         verdict.parts.append(Part(ACCOUNTS, None))
-    if census is not None:
+    if input_check is not None:
         inputs = input_partitions(log, stage, number)
         vector = extended(view.position.vector, len(inputs))
         outcomes = sum(history.accounts.outcomes.values())
-        verdict.inputs = census.taken(inputs, vector)
-        verdict.input_faults += census.faults(inputs, vector)
+        verdict.inputs = input_check.taken(inputs, vector)
+        verdict.input_faults += input_check.faults(inputs, vector)
         # Fewer inputs than outcomes are fine: retention removed some, here or in the log that this one was restored from.
         if verdict.inputs is not None and verdict.inputs > outcomes:
             verdict.input_faults.append(f"{verdict.inputs:,} inputs were taken and {outcomes:,} have an outcome")

@@ -19,7 +19,7 @@ from engine.events.job_state import Slot
 from engine.events.jobs import JobOpened
 from engine.events.outcomes import Accounted, RowRejected
 from engine.history.claimed_names import Claimed
-from engine.history.facts import Ends, JobFacts, JobLine, line_of
+from engine.history.job_projection import Ends, JobFacts, JobLine, line_of
 from engine.history.job_reference import NamedJob
 from engine.history.listing import LISTED, Filter, in_order
 from engine.history.resource_use import LiveAttempt, Use

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.events import Data
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.times import SECOND, Micros
-from engine.history.facts import JobFacts
+from engine.history.job_projection import JobFacts
 from engine.simulation.ledger import Stay
 
 __all__ = ["STEPS", "Figures", "Machine", "figures_of", "machines_of"]

@@ -12,7 +12,7 @@ from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, Att
 from engine.events.jobs import JobNoticeAnswered
 from engine.events.outcomes import JobRejected
 from engine.events.times import Micros
-from engine.history.facts import JobFacts
+from engine.history.job_projection import JobFacts
 from engine.history.summary import SUMMARISED, Summary
 from statemachines.delays import action_class
 

@@ -28,7 +28,7 @@ from engine.events.jobs import JobOpened
 from engine.events.outcomes import CommandRefused, JobRejected
 from engine.events.scheduling import RoundEnded
 from engine.events.times import Micros, format_time
-from engine.history.letters import dead_lettered
+from engine.history.dead_letters import dead_lettered
 from engine.history.reading import cluster_facts, job_events
 from engine.history.view import JobView
 from engine.lifecycle.observed_jobs import MOVED

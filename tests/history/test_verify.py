@@ -7,7 +7,7 @@ import json
 import pytest
 
 from engine.events import raw_message
-from engine.history.census import Census
+from engine.history.input_check import InputCheck
 from engine.history.status import shard_status
 from engine.history.verify import Part, verify_shard
 from engine.lifecycle.stage import LifecycleStage
@@ -59,9 +59,9 @@ def test_sound_log_verifies(played, partitions):
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_inputs_are_counted_and_each_has_an_outcome(played, partitions):
     log = played(60, partitions)
-    census = Census(log, INPUTS)
+    input_check = InputCheck(log, INPUTS)
     for number in range(partitions):
-        verdict = verify_shard(log, LifecycleStage(), number, census)
+        verdict = verify_shard(log, LifecycleStage(), number, input_check)
         assert verdict.ok
         assert verdict.inputs == shard_status(log, LifecycleStage(), number).received > 0
 
@@ -69,13 +69,13 @@ def test_inputs_are_counted_and_each_has_an_outcome(played, partitions):
 def test_an_input_that_was_taken_without_an_outcome_is_a_fault(played):
     log = played(10)
     log.append("pods", [raw_message("k", b"\xff garbage", 5)])
-    assert verify_shard(log, LifecycleStage(), 0, Census(log, INPUTS)).ok, "it was not taken yet"
+    assert verify_shard(log, LifecycleStage(), 0, InputCheck(log, INPUTS)).ok, "it was not taken yet"
     shard = ShardId("lifecycle", 0)
     inputs = input_partitions(log, LifecycleStage(), 0)
     position = log.look(shard).position
     vector = tuple(end + (partition.topic == "pods") for partition, end in zip(inputs, position.vector, strict=True))
     log.open(shard, inputs).commit(Commit(vector, position.now))
-    verdict = verify_shard(log, LifecycleStage(), 0, Census(log, INPUTS))
+    verdict = verify_shard(log, LifecycleStage(), 0, InputCheck(log, INPUTS))
     assert not verdict.ok
     assert len(verdict.input_faults) == 2
     assert "cannot be decoded and has no dead letter" in verdict.input_faults[0]

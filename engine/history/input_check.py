@@ -9,17 +9,17 @@ from typing import Final
 
 from engine.events import Topic, decode
 from engine.events.errors import EventError
-from engine.history.letters import dead_lettered
+from engine.history.dead_letters import dead_lettered
 from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Partition, Searchable, Vector
 
-__all__ = ["Census"]
+__all__ = ["InputCheck"]
 
 _NAMED: Final = 20
 """Faults listed per shard; the rest is counted."""
 
 
-class Census:
+class InputCheck:
     """Offsets and faults of the records on some input topics.
 
     Args:
