@@ -15,10 +15,10 @@ from engine.events.times import SECOND
 from engine.log.errors import FencedError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Log, Record, ShardLog, Vector
 from engine.processor.batch_retries import Failures, UndecidedError, not_written
-from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
 from engine.processor.partitions import single_shard
+from engine.processor.poison_guard import PoisonGuard
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.shard_view import ShardView
@@ -87,8 +87,8 @@ class Processor(ShardView[S]):
         self._watchdog = watchdog
         self._hosted = hosted
         self._mine = False
-        self._last: Breaker | None = None
-        """The breaker of this process's last opening, unless it was closed cleanly."""
+        self._last: PoisonGuard | None = None
+        """The guard of this process's last opening, unless it was closed cleanly."""
         self._took = 0
         """Clock time when the shard was opened or last took inputs."""
         self.moved: float | None = None
@@ -120,17 +120,17 @@ class Processor(ShardView[S]):
                 for partition, taken in zip(self.reads, held.position.vector, strict=True):
                     if taken:
                         must_reach(self.log, self.shard, partition, taken)
-                breaker = Breaker(self.shard, held, self.batch, self._last)
-                breaker.recovering()
+                poison_guard = PoisonGuard(self.shard, held, self.batch, self._last)
+                poison_guard.recovering()
                 try:
-                    folded = self._load(held, breaker, stopped)
+                    folded = self._load(held, poison_guard, stopped)
                 except (StoppedRecoveryError, KeyboardInterrupt):
-                    breaker.interrupted()
+                    poison_guard.interrupted()
                     raise
-                breaker.rest()
-                self._last = breaker
+                poison_guard.rest()
+                self._last = poison_guard
                 if self._watchdog is not None:
-                    self._watchdog.watch(breaker)
+                    self._watchdog.watch(poison_guard)
             except BaseException:
                 held.close()
                 raise
@@ -146,7 +146,7 @@ class Processor(ShardView[S]):
     def close(self) -> None:
         """Close the shard; uncommitted work is discarded. Idempotent."""
         if self.can_work:
-            self._breaker.close()
+            self._poison_guard.close()
         self._let_go()
         self._last = None
         if self._mine:
@@ -160,20 +160,22 @@ class Processor(ShardView[S]):
             self._opened.held.close()
             self._opened = None
 
-    def _load(self, held: ShardLog, breaker: Breaker, stopped: Callable[[], bool] = lambda: False) -> int:
+    def _load(self, held: ShardLog, poison_guard: PoisonGuard, stopped: Callable[[], bool] = lambda: False) -> int:
         """Recover the state up to the shard's position; return the number of events folded."""
         recovered = recover(self.log, self.stage, self.shard, held, self._every, hosted=self._hosted, stopped=stopped)
         self._logger.begin(self.stage.parked(recovered.state))
         inputs = self._inputs(held.position.vector)
         patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds
         counts = self._observer is not None
-        run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience, counts=counts)
-        breaker.rehearse = self._rehearse
-        self._opened, self._breaker = run, breaker
+        run = ShardRun(
+            self.stage, self.shard, held, recovered, inputs, self._most_outputs, poison_guard.begin, patience, counts=counts
+        )
+        poison_guard.rehearse = self._rehearse
+        self._opened, self._poison_guard = run, poison_guard
         return recovered.events
 
     def _rehearse(self) -> bool:
-        # Looks up the current run: the breaker must not keep an earlier one in memory.
+        # Looks up the current run: the guard must not keep an earlier one in memory.
         return self._run.rehearse()
 
     def _inputs(self, offsets: Vector) -> Inputs:
@@ -273,21 +275,21 @@ class Processor(ShardView[S]):
             while True:
                 try:
                     done, inputs = self._process(source, failures, horizon)
-                    self._breaker.rest()
+                    self._poison_guard.rest()
                     if done:
                         self._commit(inputs, done, began, failures)
                     break
                 except UndecidedError as undecided:
                     failures.note(undecided)
-                    self._breaker.recovering()
+                    self._poison_guard.recovering()
                     # Not reopened: that would fence a process that has taken over meanwhile.
-                    self._load(self._run.held, self._breaker)
+                    self._load(self._run.held, self._poison_guard)
                     source = Retaken(undecided.taken)
         except BaseException as error:
             if isinstance(error, Exception | KeyboardInterrupt) and not isinstance(error, FencedError) and self._opened is not None:
                 # An interrupt (Ctrl-C) or an unreadable log ends no process during the decision. Any other exception of a decision
                 # (SystemExit, a panic in a C extension) ends the process, and would end each successor.
-                self._breaker.close()
+                self._poison_guard.close()
             # The state in memory is ahead of the log.
             self._let_go()
             raise

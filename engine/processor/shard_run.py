@@ -15,12 +15,12 @@ from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of
 from engine.processor.accounts import SILENT
-from engine.processor.breaker import Name
+from engine.processor.crash_probe import child_survives
 from engine.processor.dead_letters import dead_letter, too_large
 from engine.processor.inputs import Inputs, Taken
 from engine.processor.partitions import single_shard
+from engine.processor.poison_guard import Name
 from engine.processor.recovery import Recovered
-from engine.processor.rehearsal import survives
 from engine.processor.stage import Counting, Figure, Stage
 
 __all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
@@ -94,7 +94,7 @@ class ShardRun(Generic[S]):
             inputs: the inputs after it.
             limit: limit on the outputs of a commit.
             begin: called with the name of an input or a timer before its decision; returns reasons not to decide it
-                (`Breaker.begin`).
+                (`PoisonGuard.begin`).
             patience: processor time of a child process for a trial (seconds).
             counts: whether somebody reads what the stage counts.
         """
@@ -185,7 +185,7 @@ class ShardRun(Generic[S]):
 
     def rehearse(self) -> bool:
         """Return whether a child process survives the next decision."""
-        return survives(self._decide_next, self._patience)
+        return child_survives(self._decide_next, self._patience)
 
     def _decide_next(self) -> None:
         self._begin = lambda _name: ()

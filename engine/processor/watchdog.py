@@ -1,4 +1,4 @@
-"""Ends the process when one decision takes too long; the breaker's mark names its input or timer to the next process.
+"""Ends the process when one decision takes too long; the poison guard's mark names its input or timer to the next process.
 
 It counts processor time, so a busy or sleeping machine or a frozen process is not mistaken for a loop. A loop that holds the
 interpreter (in a C extension) blocks the watchdog's thread; then a system timer, which the thread resets at each check, ends the
@@ -19,7 +19,7 @@ from typing import Final, Self
 from weakref import WeakKeyDictionary
 
 from engine.log.errors import LogError
-from engine.processor.breaker import Breaker, text_of
+from engine.processor.poison_guard import PoisonGuard, text_of
 
 __all__ = ["DECIDE_SECONDS", "ENDED", "Watchdog"]
 
@@ -49,32 +49,32 @@ class Watchdog:
         """Processor time allowed for a decision."""
         self._end: Final = end
         self._alarm: Final = alarm
-        self._seen: WeakKeyDictionary[Breaker, tuple[object, float]] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[PoisonGuard, tuple[object, float]] = WeakKeyDictionary()
         """Each shard's decision when first seen, with the processor time at that moment (seconds)."""
         self._stop = threading.Event()
 
-    def watch(self, breaker: Breaker) -> None:
-        """Watch one more shard, while its breaker is in use; callable from any thread."""
-        self._seen[breaker] = None, 0.0
+    def watch(self, poison_guard: PoisonGuard) -> None:
+        """Watch one more shard, while its guard is in use; callable from any thread."""
+        self._seen[poison_guard] = None, 0.0
 
     def check(self) -> None:
         """End the process if a decision has taken too long since it was first seen."""
-        for breaker, (before, since) in list(self._seen.items()):
-            deciding, spent = breaker.deciding, breaker.processor_seconds()
+        for poison_guard, (before, since) in list(self._seen.items()):
+            deciding, spent = poison_guard.deciding, poison_guard.processor_seconds()
             if deciding is None or deciding is not before:
-                self._seen[breaker] = deciding, spent
+                self._seen[poison_guard] = deciding, spent
             elif spent - since > self.seconds:
-                self._give_up(breaker, text_of(deciding))
+                self._give_up(poison_guard, text_of(deciding))
 
-    def _give_up(self, breaker: Breaker, name: str) -> None:
+    def _give_up(self, poison_guard: PoisonGuard, name: str) -> None:
         text = (
             "shard %s: %s is not decided after %g s of processor time: this process ends; the second time a child process tries %s"
         )
-        _logger.critical(text, breaker.shard, name, self.seconds, name)
+        _logger.critical(text, poison_guard.shard, name, self.seconds, name)
         try:
-            breaker.run_out()
+            poison_guard.run_out()
         except LogError as error:
-            _logger.critical("shard %s: the mark cannot be written: %s", breaker.shard, error)
+            _logger.critical("shard %s: the mark cannot be written: %s", poison_guard.shard, error)
         self._end(ENDED)
 
     def _live(self) -> None:

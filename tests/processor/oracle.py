@@ -22,9 +22,9 @@ from engine.events.outcomes import Accounted, DeadLettered
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.processor.accounts import SILENT, Accounts
-from engine.processor.breaker import REASON, text_of
 from engine.processor.inputs import Inputs, Taken
 from engine.processor.partitions import input_partitions, output_partitions, single_shard
+from engine.processor.poison_guard import REASON, text_of
 from engine.processor.recovery import Recovered, own_output
 from engine.processor.shard_run import Limit, ShardRun
 from engine.processor.snapshots import Loaded, Snapshots, state_hash

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.processor.rehearsal import survives
+from engine.processor.crash_probe import child_survives
 
 CHANGED: list[int] = []
 
@@ -48,13 +48,13 @@ def crash() -> None:
 
 @pytest.mark.parametrize("attempt", [lambda: None, fail, lambda: CHANGED.append(1)], ids=["nothing", "error", "change"])
 def test_what_a_process_survives(attempt: Callable[[], object]) -> None:
-    assert survives(attempt, 5)
+    assert child_survives(attempt, 5)
     assert CHANGED == []
 
 
 @pytest.mark.parametrize("attempt", [lambda: os._exit(0), crash, leave, loop, wait], ids=["exit", "crash", "leave", "loop", "wait"])
 def test_what_a_process_ends_in(attempt: Callable[[], object]) -> None:
-    assert not survives(attempt, 0.2, least=0.4)
+    assert not child_survives(attempt, 0.2, least=0.4)
 
 
 def test_a_process_with_more_than_a_thousand_open_files_can_try_too() -> None:
@@ -67,7 +67,7 @@ def test_a_process_with_more_than_a_thousand_open_files_can_try_too() -> None:
     try:
         while not taken or taken[-1] < 1024:
             taken.append(os.dup(0))
-        assert survives(lambda: None, 5)
+        assert child_survives(lambda: None, 5)
     finally:
         for descriptor in taken:
             os.close(descriptor)
@@ -81,7 +81,7 @@ def test_time_of_the_system_counts_too() -> None:
         while True:
             Path("/proc/self/stat").read_bytes()
 
-    assert not survives(spend, 0.3)
+    assert not child_survives(spend, 0.3)
 
 
 @pytest.mark.parametrize("call", ["fork", "pipe"])
@@ -93,7 +93,7 @@ def test_where_the_system_makes_no_copy_nothing_is_known(
 
     before = _open_files()
     monkeypatch.setattr(os, call, refuse)
-    assert not survives(lambda: None, 5)
+    assert not child_survives(lambda: None, 5)
     assert _open_files() == before
     assert "Resource temporarily unavailable" in caplog.text
 
@@ -109,8 +109,8 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     before = _open_files()
     with (tmp_path / "file").open("w") as file:
         file.write("written once")
-        assert survives(lambda: None, 5)
-        assert not survives(loop, 0.1)
+        assert child_survives(lambda: None, 5)
+        assert not child_survives(loop, 0.1)
     assert (tmp_path / "file").read_text() == "written once"
     assert _open_files() == before
     assert len(children) == 2

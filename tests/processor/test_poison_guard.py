@@ -1,4 +1,4 @@
-"""The circuit breaker: what processes end in is not decided for ever, and what they only happened to decide is not set aside."""
+"""The poison guard: what processes end in is not decided for ever, and what they only happened to decide is not set aside."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.log.memory import MemoryLog, MemoryShard
 from engine.log.port import Commit, Log, Partition, Position, ShardId
 from engine.log.sqlite import SqliteLog
 from engine.processor import shard_run as run
-from engine.processor.breaker import REASON, Breaker
+from engine.processor.poison_guard import REASON, PoisonGuard
 from engine.processor.processor import Processor
 from engine.processor.stage import Decision
 from engine.processor.watchdog import ENDED, Watchdog
@@ -281,9 +281,9 @@ class TestDeaths:
         self, log: MortalLog, monkeypatch: pytest.MonkeyPatch, kills: int
     ) -> None:
         """As where a system for want of memory ends all processes of a container. Fewer may be kills that came meanwhile."""
-        rehearsed, trials = run.survives, 0
+        rehearsed, trials = run.child_survives, 0
 
-        def survives(attempt: Callable[[], object], seconds: float) -> bool:
+        def child_survives(attempt: Callable[[], object], seconds: float) -> bool:
             nonlocal trials
             trials += 1
             if trials <= kills:
@@ -292,7 +292,7 @@ class TestDeaths:
             return rehearsed(attempt, seconds)
 
         log.append("pods", adds(10))
-        monkeypatch.setattr(run, "survives", survives)
+        monkeypatch.setattr(run, "child_survives", child_survives)
         before = 2 if log.free else 3  # in the input itself, which is innocent from then on
         assert [live(log, "a-5") for _ in range(before)] == [None] * before
         assert [live(log) for _ in range(kills)] == [None] * kills
@@ -312,9 +312,9 @@ class TestDeaths:
         log.append("pods", adds(3))
         held = log.open(SHARD, Processor(log, CountingStage()).reads)
         held.mark("1 pods/0@1")
-        breaker = Breaker(SHARD, held, 10)
-        breaker.rehearse = end
-        assert [breaker.begin(("pods/0", 1)) for _ in range(3)] == [(REASON,)] * 3
+        poison_guard = PoisonGuard(SHARD, held, 10)
+        poison_guard.rehearse = end
+        assert [poison_guard.begin(("pods/0", 1)) for _ in range(3)] == [(REASON,)] * 3
         assert len(asked) == 1
 
     def test_timers_in_which_processes_were_killed_fire(self, log: MortalLog) -> None:
@@ -495,22 +495,22 @@ class TestMarks:
 
 
 class TestWatchdog:
-    def breaker(self, log: MortalLog) -> Breaker:
-        return Breaker(SHARD, log.open(SHARD, Processor(log, CountingStage()).reads), 10)
+    def poison_guard(self, log: MortalLog) -> PoisonGuard:
+        return PoisonGuard(SHARD, log.open(SHARD, Processor(log, CountingStage()).reads), 10)
 
     def test_only_one_decision_that_goes_on_is_too_long(self, log: MortalLog, caplog: pytest.LogCaptureFixture) -> None:
         ends: list[int] = []
         spent = iter([0.0, 9.0, 18.0, 27.0, 36.0, 37.5])
-        breaker = self.breaker(log)
-        breaker.processor_seconds = lambda: next(spent)  # type: ignore[misc]  # a clock that obeys
+        poison_guard = self.poison_guard(log)
+        poison_guard.processor_seconds = lambda: next(spent)  # type: ignore[misc]  # a clock that obeys
         dog = Watchdog(10, ends.append)
-        dog.watch(breaker)
+        dog.watch(poison_guard)
         for number in range(2):
-            breaker.begin(("pods/0", number))
+            poison_guard.begin(("pods/0", number))
             dog.check()
-        breaker.rest()
+        poison_guard.rest()
         dog.check()
-        breaker.begin(("pods/0", 2))
+        poison_guard.begin(("pods/0", 2))
         dog.check()
         dog.check()
         assert ends == []
@@ -521,20 +521,20 @@ class TestWatchdog:
 
     def test_a_shard_that_was_given_back_is_not_looked_at(self, log: MortalLog) -> None:
         dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
-        breaker = self.breaker(log)
-        dog.watch(breaker)
-        breaker.begin(("pods/0", 2))
-        breaker.close()
+        poison_guard = self.poison_guard(log)
+        dog.watch(poison_guard)
+        poison_guard.begin(("pods/0", 2))
+        poison_guard.close()
         dog.check()
-        del breaker
+        del poison_guard
         dog.check()
 
     def test_a_thread_that_has_ended_decides_nothing(self, log: MortalLog) -> None:
         dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
         with ThreadPoolExecutor(1) as thread:
-            breaker = thread.submit(self.breaker, log).result()
-            breaker.begin(("pods/0", 2))
-        dog.watch(breaker)
+            poison_guard = thread.submit(self.poison_guard, log).result()
+            poison_guard.begin(("pods/0", 2))
+        dog.watch(poison_guard)
         dog.check()
         dog.check()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NoReturn
 
-__all__ = ["survives"]
+__all__ = ["child_survives"]
 
 _PATIENCE: Final = 2.0
 """Wall time of a child as a multiple of its processor time: it may block for ever on a lock copied from another thread."""
@@ -21,7 +21,7 @@ _LIVED: Final = b"1"
 _logger: Final = logging.getLogger(__name__)
 
 
-def survives(attempt: Callable[[], object], seconds: float, *, least: float = _LEAST) -> bool:
+def child_survives(attempt: Callable[[], object], seconds: float, *, least: float = _LEAST) -> bool:
     """Run a function in a forked copy of this process; return whether the copy survives.
 
     Its changes are lost; an exception counts as survival.

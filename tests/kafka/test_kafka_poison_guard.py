@@ -1,4 +1,4 @@
-"""The circuit breaker on a real broker: marks survive the process, and the oracle agrees with what became of the input."""
+"""The poison guard on a real broker: marks survive the process, and the oracle agrees with what became of the input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oracle import judge
 from engine.events import decode
 from engine.events.outcomes import JobParked
 from engine.log.port import Partition
-from engine.processor.breaker import REASON
+from engine.processor.poison_guard import REASON
 from engine.processor.processor import Processor
 from engine.processor.watchdog import ENDED
 from streams.log import KafkaLog

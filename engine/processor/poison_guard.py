@@ -1,10 +1,11 @@
-"""The circuit breaker: an input or a timer on which two processes have crashed is not decided a third time.
+"""Poison guard: an input or a timer on which two processes have crashed is not decided a third time.
 
 Before each decision the name of the input or timer is written outside the transaction, so that it outlives the process
 (`ShardLog.mark`). The next holder of the shard reads it, unless the process stopped cleanly. After two processes have ended in one
-decision, by a crash or the watchdog's limit (`watchdog`), a child process tries it (`rehearsal`). If the child ends too, the input
-is parked with its job, or becomes a dead letter if a process ended while parking it; a timer is dropped. If the child survives, the
-earlier processes were killed from outside. If the parent ends meanwhile, the next start tries again, three times at most.
+decision, by a crash or the watchdog's limit (`watchdog`), a child process tries it (`crash_probe`). If the child ends too, the
+input is parked with its job, or becomes a dead letter if a process ended while parking it; a timer is dropped. If the child
+survives, the earlier processes were killed from outside. If the parent ends meanwhile, the next start tries again, three times at
+most.
 
 Where a mark is free (a file), each input has one, and the third start drops the input. Where a mark is a round trip (Kafka), an
 open shard has one mark without a name; only after a process has ended are the inputs of the next batch marked one by one, so an
@@ -23,7 +24,7 @@ from typing import Final, TypeAlias
 from engine.log.errors import LogError
 from engine.log.port import ShardId, ShardLog
 
-__all__ = ["REASON", "Breaker", "Name", "text_of"]
+__all__ = ["REASON", "Name", "PoisonGuard", "text_of"]
 
 Name: TypeAlias = tuple[str, object]
 """An input's partition and offset, or a timer's id with its kind; the same in every process."""
@@ -42,17 +43,17 @@ _RECOVERY: Final = "recovery"
 _logger: Final = logging.getLogger(__name__)
 
 
-class Breaker:
+class PoisonGuard:
     """Marks the decision that a shard's holder is about to make, and counts the ends of earlier holders."""
 
-    def __init__(self, shard: ShardId, held: ShardLog, most: int, before: Breaker | None = None) -> None:
+    def __init__(self, shard: ShardId, held: ShardLog, most: int, before: PoisonGuard | None = None) -> None:
         """Read the previous holder's mark.
 
         Args:
             shard: the shard.
             held: stores the marks.
             most: largest number of inputs and timers decided in one transaction.
-            before: the breaker of this process's previous opening of the shard, if it knows that no process has ended since.
+            before: the guard of this process's previous opening of the shard, if it knows that no process has ended since.
 
         Raises:
             LogError: the log cannot be read.
