@@ -35,7 +35,7 @@ from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor
 from engine.processor.shard_run import OUTPUT_LIMIT
-from engine.runtime.collector import freeze_live_objects
+from engine.runtime.gc_control import freeze_live_objects
 
 __all__ = ["MEASURES"]
 

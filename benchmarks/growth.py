@@ -20,7 +20,7 @@ from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
-from engine.runtime.collector import freeze_live_objects
+from engine.runtime.gc_control import freeze_live_objects
 
 __all__ = ["bytes_per_replica", "many_jobs", "many_replicas", "resident", "trickle", "trickle_bytes"]
 

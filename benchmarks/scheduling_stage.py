@@ -32,7 +32,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record
 from engine.processor.processor import Processor
-from engine.runtime.collector import freeze_live_objects
+from engine.runtime.gc_control import freeze_live_objects
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
 

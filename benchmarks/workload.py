@@ -20,7 +20,7 @@ from engine.log.memory import MemoryLog
 from engine.log.port import ShardId
 from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor
-from engine.runtime.collector import freeze_live_objects
+from engine.runtime.gc_control import freeze_live_objects
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase
 

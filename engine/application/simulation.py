@@ -25,8 +25,8 @@ from engine.log.url import open_log
 from engine.processor.partitions import shard_count, takes_inputs
 from engine.processor.processor import SNAPSHOT_EVERY, Processor
 from engine.processor.stage import Stage
-from engine.runtime.collector import freeze_live_objects
 from engine.runtime.engine import run_lock
+from engine.runtime.gc_control import freeze_live_objects
 from engine.runtime.opening import is_shared
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings

@@ -20,7 +20,7 @@ from engine.kubernetes.manifests.queue_rules import ROOT
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.log.memory import MemoryLog
 from engine.log.port import Searchable
-from engine.runtime.collector import freeze_live_objects
+from engine.runtime.gc_control import freeze_live_objects
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
 from engine.runtime.stages import lifecycle, scheduling_by

@@ -12,7 +12,7 @@ from prometheus_client import PlatformCollector, ProcessCollector
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MetricsOption
 from engine.log.errors import LogUnavailableError
-from engine.runtime.journal import written
+from engine.runtime.logging_config import written
 from engine.runtime.monitoring import STILL_SECONDS
 from engine.runtime.opening import is_shared
 from engine.runtime.serving import Server, parse_address

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from engine.controls import visible_line
 from engine.runtime.escaping import visible, visible_text
-from engine.runtime.journal import is_json
+from engine.runtime.logging_config import is_json
 
 __all__ = ["Output"]
 

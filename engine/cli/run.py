@@ -18,7 +18,7 @@ from engine.history.status import ShardStatus, shard_status
 from engine.processor.partitions import shard_count
 from engine.runtime import run as processes
 from engine.runtime.engine import opened, run_lock
-from engine.runtime.journal import written
+from engine.runtime.logging_config import written
 from engine.runtime.opening import is_shared
 from engine.runtime.stages import stages_of
 

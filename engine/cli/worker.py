@@ -9,7 +9,7 @@ import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import MetricsOption
-from engine.runtime.journal import written
+from engine.runtime.logging_config import written
 from engine.runtime.opening import is_shared
 from engine.runtime.signals import Signals
 from engine.runtime.stages import BILLING, BILLING_OFF, BUDGETS, SCHEDULING, SCHEDULING_OFF, stages_of

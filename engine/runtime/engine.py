@@ -19,7 +19,7 @@ from engine.processor.processor import Processor
 from engine.processor.recovery import StoppedRecoveryError
 from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
-from engine.runtime.collector import freeze_live_objects
+from engine.runtime.gc_control import freeze_live_objects
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import Settings
 from engine.runtime.switch_interval import long_turns

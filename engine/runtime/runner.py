@@ -18,7 +18,7 @@ from engine.events.back_off import BackOff
 from engine.log.errors import FencedError, LogError
 from engine.log.port import Log
 from engine.processor.processor import Processor
-from engine.runtime.collector import Collector, freeze_live_objects
+from engine.runtime.gc_control import GcControl, freeze_live_objects
 from engine.runtime.shard_thread import BACK_OFF, IDLE_SECONDS, ShardThread
 from engine.runtime.switch_interval import long_turns
 
@@ -59,7 +59,7 @@ class Runner:
         self._changed = changed
         self._back_off = back_off
         self._threads: dict[int, ShardThread] = {}
-        self._collector = Collector()
+        self._gc = GcControl()
         self._stack = ExitStack()
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="lahar-watch", daemon=True)
@@ -67,7 +67,7 @@ class Runner:
     def __enter__(self) -> Self:
         """Take over the garbage collector, once for all shards, and start the input watcher."""
         self._stack.enter_context(long_turns())
-        self._collector = self._stack.enter_context(freeze_live_objects())
+        self._gc = self._stack.enter_context(freeze_live_objects())
         self._watcher.start()
         return self
 
@@ -96,8 +96,8 @@ class Runner:
                 self._threads[number] = ShardThread(
                     number,
                     self._make,
-                    after_commit=self._collector.tick,
-                    after_loss=self._collector.collect_frozen,
+                    after_commit=self._gc.tick,
+                    after_loss=self._gc.collect_frozen,
                     changed=self._changed,
                     back_off=self._back_off,
                 )

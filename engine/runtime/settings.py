@@ -45,7 +45,7 @@ from engine.kubernetes.reading.durations import parse_duration
 from engine.log.url import must_name_no_login
 from engine.processor.watchdog import DECIDE_SECONDS
 from engine.runtime.errors import describe
-from engine.runtime.journal import LogFormat
+from engine.runtime.logging_config import LogFormat
 
 __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 

@@ -11,7 +11,7 @@ import typer
 
 from engine.cli.output import Output
 from engine.log.errors import LogUnavailableError
-from engine.runtime.journal import is_json, written
+from engine.runtime.logging_config import is_json, written
 
 OURS = logging.getLogger("engine.test")
 THEIRS = logging.getLogger("platform.callbacks")

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["Collector", "freeze_live_objects"]
+__all__ = ["GcControl", "freeze_live_objects"]
 
 _EVERY: Final = 10
 """Calls of `tick` between two collections: up to 5,000 inputs, 10,000 in live workers on Kafka. A collection then takes some 7 ms,
 3 of them for objects in use in all shards at that moment."""
 
 
-class Collector:
+class GcControl:
     """Collects between commits instead of at arbitrary times. One serves all threads of a process."""
 
     def __init__(self, every: int = _EVERY) -> None:
@@ -55,7 +55,7 @@ class Collector:
 
 
 @contextmanager
-def freeze_live_objects(every: int = _EVERY) -> Iterator[Collector]:
+def freeze_live_objects(every: int = _EVERY) -> Iterator[GcControl]:
     """Take over the collector for a `with` block, and freeze all objects that are alive at its beginning.
 
     `every`: calls of `tick` between two collections.
@@ -67,7 +67,7 @@ def freeze_live_objects(every: int = _EVERY) -> Iterator[Collector]:
     gc.collect(1)
     gc.freeze()
     try:
-        yield Collector(every)
+        yield GcControl(every)
     finally:
         gc.unfreeze()
         if enabled:

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from engine.runtime.collector import Collector, freeze_live_objects
+from engine.runtime.gc_control import GcControl, freeze_live_objects
 
 _COMMITS = 20
 """Within which it looks once at least."""
@@ -21,7 +21,7 @@ class Node:
 def test_the_collector_is_taken_over_and_given_back() -> None:
     assert gc.isenabled()
     with freeze_live_objects() as collector:
-        assert isinstance(collector, Collector)
+        assert isinstance(collector, GcControl)
         assert not gc.isenabled()
         assert gc.get_freeze_count() > 0
     assert gc.isenabled()
