@@ -48,7 +48,7 @@ def allocated(pods: Sequence[Requests], nodes: Sequence[NodeObserved]) -> float:
     total = sum(node.gpu for node in parts)
     jobs = list(_arrivals(shares, total))
     done = run(jobs, parts, _SCHEDULER, until=jobs[-1].submit + 60 * SECOND)
-    return sum(stay.gpu for stay in done.ledger.stays) / total
+    return sum(placement.gpu for placement in done.results.placements) / total
 
 
 def _arrivals(pods: Sequence[Requests], total: int) -> Iterator[PlannedJob]:

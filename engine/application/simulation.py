@@ -35,13 +35,13 @@ from engine.scheduling.configuration import Configuration
 from engine.scheduling.objects import queue_of
 from engine.scheduling.stage import SchedulingStage
 from engine.simulation import SimulationError
-from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import Conduct, SimulatedCluster
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.fitting import misfits
 from engine.simulation.incidents import Incident, arrange
-from engine.simulation.ledger import Ledger
 from engine.simulation.machines import read_nodes
 from engine.simulation.results import Results, results_of
+from engine.simulation.results_fold import ResultsFold
 from engine.simulation.simulation import Simulation
 from engine.simulation.workload import PlannedJob, Workload
 
@@ -160,11 +160,11 @@ def simulate(
     settings = settings if keep else settings.model_copy(update={"log": _IN_MEMORY, "billing": False})
     if is_shared(settings.log):
         raise SimulationError(f"{settings.log}: a simulation leaves its history in sqlite:PATH")
-    agenda, stages = Agenda(), stages_of(settings)
+    event_queue, stages = EventQueue(), stages_of(settings)
     with ExitStack() as stack:
         lock = run_lock(settings)
         stack.enter_context(lock.hold() if lock is not None else nullcontext())
-        log = stack.enter_context(closing(open_log(settings.log, clock=agenda.clock)))
+        log = stack.enter_context(closing(open_log(settings.log, clock=event_queue.clock)))
         if any(log.end(Partition(topic, number)) for topic in INPUT_TOPICS for number in range(log.partitions(topic))):
             raise SimulationError(f"{settings.log}: the log is not empty; a simulation begins a new one")
         collector = stack.enter_context(freeze_live_objects(_COLLECTED))
@@ -173,14 +173,14 @@ def simulate(
             collector.tick()
             on_progress(over)
 
-        return simulate_on(log, stages, scenario, agenda, snapshots=keep, on_progress=after)
+        return simulate_on(log, stages, scenario, event_queue, snapshots=keep, on_progress=after)
 
 
 def simulate_on(
     log: SearchableLog,
     stages: Sequence[Stage[Any]],
     scenario: Scenario,
-    agenda: Agenda,
+    event_queue: EventQueue,
     *,
     snapshots: bool = False,
     on_progress: Callable[[int], object] = lambda _: None,
@@ -188,10 +188,10 @@ def simulate_on(
     """Simulate on a log.
 
     Args:
-        log: an empty log whose clock is that of the agenda.
+        log: an empty log whose clock is that of the event queue.
         stages: in the order in which they take turns; those that only follow the others come when all is over.
         scenario: what.
-        agenda: virtual time, at its beginning.
+        event_queue: virtual time, at its beginning.
         snapshots: write snapshots: the log is used after the simulation.
         on_progress: called after each simulated moment with the number of jobs that are over.
 
@@ -200,34 +200,34 @@ def simulate_on(
         LogError: the log failed.
     """
     workload = scenario.workload
-    cluster = SimulatedCluster(scenario.cluster, agenda, scenario.conduct)
-    agenda.at(workload.start, partial(_furnish, cluster, scenario))
+    cluster = SimulatedCluster(scenario.cluster, event_queue, scenario.conduct)
+    event_queue.at(workload.start, partial(_furnish, cluster, scenario))
     for job in workload.jobs:
-        agenda.at(job.submit, partial(cluster.submit, job))
-    arrange(scenario.incidents, agenda, cluster, scenario.nodes, workload)
-    ledger, acted = play(log, stages, cluster, agenda, until=scenario.until, snapshots=snapshots, on_progress=on_progress)
+        event_queue.at(job.submit, partial(cluster.submit, job))
+    arrange(scenario.incidents, event_queue, cluster, scenario.nodes, workload)
+    results, acted = play(log, stages, cluster, event_queue, until=scenario.until, snapshots=snapshots, on_progress=on_progress)
     obstacle = next((stage.configuration.obstacle for stage in stages if isinstance(stage, SchedulingStage)), "")
     end = acted if scenario.until is None else scenario.until
-    return results_of(log, ledger, workload, end, cluster.livelock, obstacle)
+    return results_of(log, results, workload, end, cluster.livelock, obstacle)
 
 
 def play(
     log: SearchableLog,
     stages: Sequence[Stage[Any]],
     cluster: SimulatedCluster,
-    agenda: Agenda,
+    event_queue: EventQueue,
     *,
     until: Micros | None = None,
     snapshots: bool = False,
     on_progress: Callable[[int], object] = lambda _: None,
-) -> tuple[Ledger, Micros]:
-    """Let happen what the agenda of a cluster says, and what follows; return it, and when something last happened in the cluster.
+) -> tuple[ResultsFold, Micros]:
+    """Run the events of a cluster's queue and of the stages; return the results and the time of the last event in the cluster.
 
     Args:
         log: as of `simulate_on`.
         stages: as of `simulate_on`.
         cluster: acts on what the stages request.
-        agenda: of the cluster.
+        event_queue: of the cluster.
         until: the last moment that is simulated; `None`: until nothing is left to happen.
         snapshots: as of `simulate_on`.
         on_progress: as of `simulate_on`.
@@ -235,7 +235,7 @@ def play(
     Raises:
         LogError: the log failed.
     """
-    ledger = Ledger()
+    results = ResultsFold()
     with ExitStack() as stack:
 
         def opened(stages: Sequence[Stage[Any]]) -> list[Processor[Any]]:
@@ -249,13 +249,13 @@ def play(
 
         deciding = _deciding(stages)
         processors = opened(deciding)
-        simulation = Simulation(log, processors, cluster, agenda, dict.fromkeys(Ledger.types, ledger.add))
+        simulation = Simulation(log, processors, cluster, event_queue, dict.fromkeys(ResultsFold.types, results.add))
         simulation.run(on_progress, until)
         # What only follows the others costs less at the end, in large transactions.
         processors += opened([stage for stage in stages if stage not in deciding])
         for processor in processors[0 if snapshots else len(deciding) :]:
             processor.run_until_quiet()
-    return ledger, simulation.acted
+    return results, simulation.acted
 
 
 def _deciding(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:

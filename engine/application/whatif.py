@@ -26,13 +26,13 @@ from engine.runtime.settings import Settings
 from engine.runtime.stages import lifecycle, scheduling_by
 from engine.scheduling.configuration import Configuration, read_configuration
 from engine.simulation import SimulationError
-from engine.simulation.agenda import Agenda
 from engine.simulation.comparison import Comparison, compared_by
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.figures import machines_of
-from engine.simulation.ledger import Ledger
 from engine.simulation.measures import Happened
 from engine.simulation.recording import ClusterFact, Recording, configurations_of, read_recording
 from engine.simulation.replay import ReplayedCluster, arrange_replay
+from engine.simulation.results_fold import ResultsFold
 
 __all__ = ["OtherRules", "Window", "what_if"]
 
@@ -118,12 +118,12 @@ def what_if(
     for name, job in window.jobs.items():
         if job not in ids:
             raise SimulationError(f"job {name} is not simulated: {recording.left_out.get(job, 'it has no part in the window')}")
-    queues = {job.id: recording.ledger.jobs[job.id].queue for job in recording.jobs}
+    queues = {job.id: recording.results.jobs[job.id].queue for job in recording.jobs}
     facts = _complete(recording, nodes)
     changed = _with_more(_with_nodes(facts, nodes, recording.begin), rules.more, rules.like, recording.begin)
     changed = _with_objects(changed, objects, recording.begin, {*queues.values()}, rules.queues)
     on_start(len(ids))
-    happened = _happened(recording, recording.ledger, recording.facts, log)
+    happened = _happened(recording, recording.results, recording.facts, log)
     as_it_was = _simulated(replace(recording, facts=facts), settings, was, on_progress)
     over = len(ids)
     changed_to = _simulated(replace(recording, facts=changed), settings, other, lambda count: on_progress(over + count))
@@ -138,7 +138,7 @@ def what_if(
         by_queue,
         by_job,
         recording.left_out,
-        {**as_it_was[0].ledger.rejections, **changed_to[0].ledger.rejections},
+        {**as_it_was[0].results.rejections, **changed_to[0].results.rejections},
         sorted(job.id for job in recording.jobs if not job.is_over),
         sorted({*as_it_was[1], *changed_to[1]}),
         "given" if given[0] else "recorded" if known else "assumed",
@@ -155,38 +155,43 @@ def _simulated(
     recording: Recording, settings: Settings, configuration: Configuration, on_progress: Callable[[int], object]
 ) -> tuple[Happened, Collection[str]]:
     """Simulate a recording; return what happened, and the jobs that only stopped each other."""
-    agenda = Agenda()
-    with closing(MemoryLog(clock=agenda.clock)) as log, freeze_live_objects() as collector:
+    event_queue = EventQueue()
+    with closing(MemoryLog(clock=event_queue.clock)) as log, freeze_live_objects() as collector:
 
         def after(over: int) -> None:
             collector.tick()
             on_progress(over)
 
-        cluster = ReplayedCluster(recording.cluster, agenda, recording.conduct, recording.begin)
-        arrange_replay(recording, agenda, cluster)
-        ledger, _ = play(
-            log, [lifecycle(settings), scheduling_by(configuration, "")], cluster, agenda, until=recording.until, on_progress=after
+        cluster = ReplayedCluster(recording.cluster, event_queue, recording.conduct, recording.begin)
+        arrange_replay(recording, event_queue, cluster)
+        results, _ = play(
+            log,
+            [lifecycle(settings), scheduling_by(configuration, "")],
+            cluster,
+            event_queue,
+            until=recording.until,
+            on_progress=after,
         )
         facts = [(event.recordedtime, event.data) for event in cluster_facts(log)]
-        happened, _ = _happened(recording, ledger, facts, log)  # type: ignore[arg-type]  # of the cluster only
+        happened, _ = _happened(recording, results, facts, log)  # type: ignore[arg-type]  # of the cluster only
         return happened, cluster.livelock
 
 
-def _happened(recording: Recording, ledger: Ledger, facts: Facts, log: Searchable) -> tuple[Happened, str | None]:
+def _happened(recording: Recording, results: ResultsFold, facts: Facts, log: Searchable) -> tuple[Happened, str | None]:
     begin, end = recording.begin, recording.until
     if end is None:
-        end = _end(recording, ledger)
+        end = _end(recording, results)
     found = costs(log, begin, end)
     amounts, currency = (None, None) if found is None else found
     submitted = {job.id: job.submit for job in recording.jobs}
-    firsts = {job: recording.ledger.jobs[job].first_running for job in submitted}
+    firsts = {job: recording.results.jobs[job].first_running for job in submitted}
     begun = {job for job, first in firsts.items() if first is not None and first < begin}
-    return Happened(ledger, list(machines_of(facts, end)), submitted, begun, amounts, begin, end), currency
+    return Happened(results, list(machines_of(facts, end)), submitted, begun, amounts, begin, end), currency
 
 
-def _end(recording: Recording, ledger: Ledger) -> Micros:
+def _end(recording: Recording, results: ResultsFold) -> Micros:
     """Return when the last job was over; jobs that are not over last at least as long as the history."""
-    jobs = [ledger.jobs[job.id] for job in recording.jobs if job.id in ledger.jobs]
+    jobs = [results.jobs[job.id] for job in recording.jobs if job.id in results.jobs]
     times = [time for job in jobs for time in (job.ended, job.last_end) if time is not None]
     if any(job.ended is None for job in jobs):
         times.append(recording.last)

@@ -88,9 +88,15 @@ def _way(told: str, mode: PreemptionMode, checkpoint: int | None = None) -> _Way
 
 
 def _measured(told: str, trial: Trial) -> _Way:
-    ledger, own = trial.ledger, {job.id for job in _TRAININGS}
-    stays = [stay for stay in ledger.stays if stay.job in own]
-    ran = sum(stay.gpu * (stay.end - stay.running) for stay in stays if stay.running is not None and stay.end is not None)
+    results, own = trial.results, {job.id for job in _TRAININGS}
+    placements = [placement for placement in results.placements if placement.job in own]
+    ran = sum(
+        placement.gpu * (placement.end - placement.running)
+        for placement in placements
+        if placement.running is not None and placement.end is not None
+    )
     needed = sum(job.gpus * job.amount for job in _TRAININGS)
     start = trial.waits()[_PRIVILEGED.row.name]
-    return _Way(told, (ran - needed) / SECOND / 60, start, len({stay.job for stay in stays if stay.reason is not None}))
+    return _Way(
+        told, (ran - needed) / SECOND / 60, start, len({placement.job for placement in placements if placement.reason is not None})
+    )

@@ -71,7 +71,7 @@ class Load:
     def figures(self, trial: Trial) -> Figures:
         """Return the figures of the window."""
         machines = [Machine(f"node-{at:03}", _GPUS, *self.span) for at in range(1, self.nodes + 1)]
-        return figures_of(trial.ledger.stays, trial.ledger.jobs.values(), machines, Counter(), {}, self.span)
+        return figures_of(trial.results.placements, trial.results.jobs.values(), machines, Counter(), {}, self.span)
 
     def delays(self, trial: Trial, *, unclaimed: bool) -> list[float]:
         """Return the seconds to the binding of jobs of the window whose gang fitted free GPUs when it was submitted.
@@ -84,12 +84,14 @@ class Load:
         """
         begin, end = self.span
         free = {f"node-{at:03}": _GPUS for at in range(1, self.nodes + 1)}
-        changes = [(stay.bound, stay.node, -stay.gpu) for stay in trial.ledger.stays]
-        changes += [(stay.end, stay.node, stay.gpu) for stay in trial.ledger.stays if stay.end is not None]
+        changes = [(placement.bound, placement.node, -placement.gpu) for placement in trial.results.placements]
+        changes += [
+            (placement.end, placement.node, placement.gpu) for placement in trial.results.placements if placement.end is not None
+        ]
         changes.sort(reverse=True)
         bound: dict[str, Micros] = {}
-        for stay in trial.ledger.stays:
-            bound.setdefault(stay.job, stay.bound)
+        for placement in trial.results.placements:
+            bound.setdefault(placement.job, placement.bound)
         found, waiting = [], list[PlannedJob]()
         for job in self.jobs:
             while changes and changes[-1][0] <= job.submit:

@@ -18,10 +18,10 @@ from engine.processor.stage import Stage
 from engine.scheduling.configuration import read_configuration
 from engine.scheduling.session import Plugin
 from engine.scheduling.stage import SchedulingStage
-from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import Conduct
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.incidents import Incident
-from engine.simulation.ledger import Ledger
+from engine.simulation.results_fold import ResultsFold
 from engine.simulation.workload import PlannedJob, Workload
 
 __all__ = ["Trial", "node", "run", "tiers"]
@@ -33,7 +33,7 @@ _GIBIBYTE: Final = 1 << 30
 class Trial:
     """A run that is over."""
 
-    ledger: Ledger
+    results: ResultsFold
     jobs: Mapping[str, PlannedJob]
     """By id."""
 
@@ -41,7 +41,7 @@ class Trial:
         """Return job → seconds from its submission to its end, of those that ended."""
         found = {}
         for ident, job in self.jobs.items():
-            facts = self.ledger.jobs[ident]
+            facts = self.results.jobs[ident]
             if facts.ended is not None:
                 found[job.row.name] = (facts.ended - facts.submitted) / SECOND
         return found
@@ -50,7 +50,7 @@ class Trial:
         """Return job → seconds from its submission to its first running pod, of those that ran."""
         found = {}
         for ident, job in self.jobs.items():
-            facts = self.ledger.jobs[ident]
+            facts = self.results.jobs[ident]
             if facts.first_running is not None:
                 found[job.row.name] = (facts.first_running - facts.submitted) / SECOND
         return found
@@ -58,8 +58,12 @@ class Trial:
     def pods(self, by: Literal["job", "queue", "node"], after: int) -> Counter[str]:
         """Return job, queue or node → pods that held a node so many seconds after the first submission."""
         moment = BEGIN + after * SECOND
-        there = [stay for stay in self.ledger.stays if stay.bound <= moment and (stay.end is None or stay.end > moment)]
-        return Counter(self.jobs[stay.job].row.name if by == "job" else getattr(stay, by) for stay in there)
+        there = [
+            placement
+            for placement in self.results.placements
+            if placement.bound <= moment and (placement.end is None or placement.end > moment)
+        ]
+        return Counter(self.jobs[placement.job].row.name if by == "job" else getattr(placement, by) for placement in there)
 
 
 def run(
@@ -84,14 +88,14 @@ def run(
         plugins: those that the product does not have, by name.
         until: when the run is cut off; `None`: it goes on until nothing happens any more.
     """
-    agenda, ledger = Agenda(), Ledger()
-    log = MemoryLog(clock=agenda.clock)
+    event_queue, results = EventQueue(), ResultsFold()
+    log = MemoryLog(clock=event_queue.clock)
     stages: list[Stage[Any]] = [LifecycleStage(), SchedulingStage(read_configuration(scheduler), plugins)]
     conduct = Conduct(checkpoint=None if checkpoint is None else checkpoint * SECOND)
-    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects, incidents, conduct, until), agenda)
-    for record in log.scan(("job-events",), Ledger.types):
-        ledger.add(decode(record.message))
-    return Trial(ledger, {job.id: job for job in jobs})
+    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects, incidents, conduct, until), event_queue)
+    for record in log.scan(("job-events",), ResultsFold.types):
+        results.add(decode(record.message))
+    return Trial(results, {job.id: job for job in jobs})
 
 
 def tiers(*plugins: str, without: Collection[str] = (), **settings: Mapping[str, Any]) -> list[dict[str, Any]]:

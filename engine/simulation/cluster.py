@@ -29,7 +29,7 @@ from engine.events.inputs import (
 )
 from engine.events.jobs import JobPhaseChanged
 from engine.events.times import SECOND, Micros
-from engine.simulation.agenda import Agenda
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.joint_work import JointJob, JointWork
 from engine.simulation.live_jobs import LiveJob, Pod
 from engine.simulation.livelock import Livelock
@@ -57,18 +57,18 @@ class Conduct:
 
 
 class SimulatedCluster:
-    """Nodes, pods and users. Each call happens at the present of its agenda."""
+    """Nodes, pods and users. Each call happens at the present of its event queue."""
 
-    def __init__(self, name: str, agenda: Agenda, conduct: Conduct) -> None:
+    def __init__(self, name: str, event_queue: EventQueue, conduct: Conduct) -> None:
         """Make a cluster without nodes.
 
         Args:
             name: its name, `clusterid` of all inputs.
-            agenda: takes what it will do later.
+            event_queue: takes what it will do later.
             conduct: how long nodes take.
         """
         self.name: Final = name
-        self._agenda = agenda
+        self._event_queue = event_queue
         self._conduct = conduct
         self._nodes: dict[str, NodeObserved] = {}
         self._jobs: dict[str, LiveJob] = {}
@@ -109,7 +109,9 @@ class SimulatedCluster:
 
     def _say(self, topic: Topic, data: Data, subject: str, ident: str) -> None:
         about = "" if topic == "cluster" else subject
-        event = Event(ident, _SOURCE, data.TYPE, subject, self._agenda.now, self._agenda.now, 0, about, "", self.name, data)
+        event = Event(
+            ident, _SOURCE, data.TYPE, subject, self._event_queue.now, self._event_queue.now, 0, about, "", self.name, data
+        )
         self._inputs[topic].append(encode(event, self.name if topic == "cluster" else None))
 
     def _show_of_cluster(self, data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted) -> None:
@@ -120,7 +122,7 @@ class SimulatedCluster:
 
     def _show(self, pod: Pod, **change: Any) -> None:  # noqa: ANN401 - fields of an observation
         """Show a pod in a new state."""
-        pod.seen = replace(pod.seen, version=_next(pod.seen), proof=self._agenda.now, **change)
+        pod.seen = replace(pod.seen, version=_next(pod.seen), proof=self._event_queue.now, **change)
         self._say("pods", pod.seen, pod.seen.job, observation_id(pod.seen.uid, pod.seen.version or "", deleted=False))
 
     # --- what comes from outside ------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ class SimulatedCluster:
         self._show_of_cluster(NodeDeleted(name))
         for uid in list(self._on_node[name]):
             lost = {"reason": "NodeLost", "rank": "inferred", "disruption": "DeletionByPodGC"}
-            self._gone(uid, phase="Lost", proof=self._agenda.now, **lost)
+            self._gone(uid, phase="Lost", proof=self._event_queue.now, **lost)
 
     def drain_node(self, name: str) -> None:
         """Cordon a node and evict its pods."""
@@ -161,12 +163,12 @@ class SimulatedCluster:
         """Let a user submit a job; one that never ran in its trace is stopped when its user lost patience there."""
         self._enter(plan, JobSubmitted(plan.manifest()), import_id(self.name, _SOURCE, plan.row.key, "submitted"))
         if plan.run is None:
-            self._agenda.at(self._agenda.now + plan.patience, partial(self.stop_job, plan))
+            self._event_queue.at(self._event_queue.now + plan.patience, partial(self.stop_job, plan))
 
     def _enter(self, job: SimulatedJob, data: JobSubmitted, ident: str) -> None:
         live = self._jobs[job.id] = LiveJob(job, job.requests(), data.manifest)
         if isinstance(job, JointJob):
-            live.joint = JointWork(job, self._agenda, partial(self._end_together, live))
+            live.joint = JointWork(job, self._event_queue, partial(self._end_together, live))
         self._say("jobs", data, job.id, ident)
 
     def stop_job(self, plan: PlannedJob) -> None:
@@ -215,14 +217,14 @@ class SimulatedCluster:
             self._livelock.over()
         known.notice = event.data.notice if event.data.phase == "WillEvicted" else ""
         if known.answer is not None:
-            self._agenda.cancel(known.answer)
+            self._event_queue.cancel(known.answer)
             known.answer = None
         if known.notice and after is not None:
-            known.answer = self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known))
+            known.answer = self._event_queue.at(self._event_queue.now + after, partial(self._acknowledge, known))
 
     def _acknowledge(self, known: LiveJob) -> None:
         known.answer = None
-        known.save(self._agenda.now)
+        known.save(self._event_queue.now)
         self._livelock.over()
         ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {known.notice}")
         self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
@@ -253,7 +255,7 @@ class SimulatedCluster:
             event.subject,
             effect.pod or "",
             "Pending",
-            self._agenda.now,
+            self._event_queue.now,
             namespace=job.manifest["metadata"].get("namespace", DEFAULT_NAMESPACE),
             kind="VCJob",
             owner=job.plan.name,
@@ -274,9 +276,9 @@ class SimulatedCluster:
             self._say("jobs", failed, event.subject, import_id(self.name, _SOURCE, event.id, "reported"))
             return
         life = self._settle_on(pod, node)
-        self._show(pod, phase="Bound", reason="Starting", node=node, bound=self._agenda.now)
+        self._show(pod, phase="Bound", reason="Starting", node=node, bound=self._event_queue.now)
         start = self._conduct.start if life.start is None else life.start
-        self._agenda.at(self._agenda.now + start, partial(self._start, uid))
+        self._event_queue.at(self._event_queue.now + start, partial(self._start, uid))
 
     def _settle_on(self, pod: Pod, node: str) -> Life:
         """Put a pod on a node; return what becomes of it."""
@@ -294,7 +296,7 @@ class SimulatedCluster:
         if not pod.life.runs:
             self._end(uid, pod.life)
             return
-        self._show(pod, phase="Running", reason=None, running=self._agenda.now)
+        self._show(pod, phase="Running", reason=None, running=self._event_queue.now)
         job = self._jobs[pod.seen.job]
         if job.joint is None:
             self._run(pod, pod.life)
@@ -309,7 +311,7 @@ class SimulatedCluster:
 
     def _end_after(self, pod: Pod, life: Life, rest: Micros) -> None:
         """Note the end of a pod that works alone; it is cancelled if the pod is stopped before."""
-        pod.end = self._agenda.at(self._agenda.now + max(rest, 0), partial(self._run_out, pod, life))
+        pod.end = self._event_queue.at(self._event_queue.now + max(rest, 0), partial(self._run_out, pod, life))
 
     def _run_out(self, pod: Pod, life: Life) -> None:
         pod.end = None
@@ -318,7 +320,7 @@ class SimulatedCluster:
     def _without(self, pod: Pod) -> None:
         """Let the job of a pod that works no more go on."""
         if pod.end is not None:
-            self._agenda.cancel(pod.end)
+            self._event_queue.cancel(pod.end)
             pod.end = None
         job = self._jobs[pod.seen.job]
         if job.joint is not None:
@@ -342,7 +344,7 @@ class SimulatedCluster:
         self._on_node[pod.seen.node or ""].pop(uid)
         self._jobs[pod.seen.job].lived[pod.slot] += 1
         self._livelock.over()
-        self._show(pod, phase=life.phase, reason=life.reason, exit_code=life.exit_code, ended=self._agenda.now)
+        self._show(pod, phase=life.phase, reason=life.reason, exit_code=life.exit_code, ended=self._event_queue.now)
         if life.phase == "Failed":
             self._without(pod)
 
@@ -350,27 +352,27 @@ class SimulatedCluster:
         """Delete a pod: one that has a node and has not ended takes its time."""
         if pod.leaving:
             return
-        uid, end = pod.seen.uid, self._agenda.now + self._conduct.stop
+        uid, end = pod.seen.uid, self._event_queue.now + self._conduct.stop
         if pod.seen.phase in TERMINAL_ATTEMPT_PHASES:
             self._gone(uid)
             return
         if pod.seen.node is None:
-            self._gone(uid, phase="Failed", reason="DeletedByApi", ended=self._agenda.now)
+            self._gone(uid, phase="Failed", reason="DeletedByApi", ended=self._event_queue.now)
             return
         if disruption is None:  # incidents are given, and come to an end
             self._livelock.stopped(pod)
         worked, pod.leaving = pod.works, True
         if worked:
             self._without(pod)
-        asked = {"deleting": True, "terminating": self._agenda.now, "deadline": end, "disruption": disruption}
+        asked = {"deleting": True, "terminating": self._event_queue.now, "deadline": end, "disruption": disruption}
         self._show(pod, phase="Terminating", reason=reason, **asked)
-        self._agenda.at(end, lambda: self._gone(uid, phase="Failed", reason=reason or "DeletedByApi", ended=end))
+        self._event_queue.at(end, lambda: self._gone(uid, phase="Failed", reason=reason or "DeletedByApi", ended=end))
 
     def _gone(self, uid: str, **last: Any) -> None:  # noqa: ANN401 - as above
         """Remove the object of a pod.
 
         Args:
-            uid: the pod; one that is gone already stays so.
+            uid: the pod; one that is gone already placements so.
             last: what its last state shows beside the state shown before; nothing for a pod that has ended.
         """
         pod = self._pods.pop(uid, None)

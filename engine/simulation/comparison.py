@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from engine.events.inputs import OTHER
 from engine.events.times import Micros, format_time
-from engine.simulation.ledger import Ledger, Stay
 from engine.simulation.measures import Happened, Measures, measured
+from engine.simulation.results_fold import Placement, ResultsFold
 
 __all__ = ["JOB_FIGURES", "QUEUE_FIGURES", "Compared", "Comparison", "Figure", "compared_by"]
 
@@ -130,23 +130,27 @@ def compared_by(
         queues: id of each job → its queue.
         named: how a job is named → its id.
     """
-    total = [measured(one, queues, _stays(one.ledger, queues, others=True)) for one in histories]
+    total = [measured(one, queues, _stays(one.results, queues, others=True)) for one in histories]
     by_queue = {}
     for name in sorted({*queues.values()}):
         jobs = [job for job, queue in queues.items() if queue == name]
-        found = [measured(one, jobs, _stays(one.ledger, jobs)) for one in histories]
+        found = [measured(one, jobs, _stays(one.results, jobs)) for one in histories]
         by_queue[name] = _side_by_side(found, {figure: figure for figure in QUEUE_FIGURES})
     by_job = {}
     for name, job in named.items():
-        found = [measured(one, [job], _stays(one.ledger, [job])) for one in histories]
+        found = [measured(one, [job], _stays(one.results, [job])) for one in histories]
         by_job[name] = _side_by_side(found, JOB_FIGURES)
     return _side_by_side(total, {figure: figure for figure in total[0]}), by_queue, by_job
 
 
-def _stays(ledger: Ledger, jobs: Iterable[str], *, others: bool = False) -> list[Stay]:
+def _stays(results: ResultsFold, jobs: Iterable[str], *, others: bool = False) -> list[Placement]:
     """Return the attempts of jobs that had a node; `others`: and pods of services."""
     wanted = frozenset(jobs)
-    return [stay for stay in ledger.stays if stay.job in wanted or (others and ledger.jobs[stay.job].kind == OTHER)]
+    return [
+        placement
+        for placement in results.placements
+        if placement.job in wanted or (others and results.jobs[placement.job].kind == OTHER)
+    ]
 
 
 def _side_by_side(measures: Sequence[Measures], names: Mapping[str, str]) -> dict[str, Figure]:

@@ -16,7 +16,7 @@ from engine.events import Data
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.times import SECOND, Micros
 from engine.history.job_projection import JobFacts
-from engine.simulation.ledger import Stay
+from engine.simulation.results_fold import Placement
 
 __all__ = ["STEPS", "Figures", "Machine", "figures_of", "machines_of"]
 
@@ -123,11 +123,11 @@ class Figures:
     gpu_seconds_held: float
     """Devices times time on a node, from binding to end."""
     gpu_seconds_lost: float
-    """Devices times time that pods had run for nothing because of preemptions (`Stay.lost`)."""
+    """Devices times time that pods had run for nothing because of preemptions (`Placement.lost`)."""
 
 
 def figures_of(
-    stays: Sequence[Stay],
+    placements: Sequence[Placement],
     jobs: Iterable[JobFacts],
     machines: Sequence[Machine],
     sizes: Mapping[int, int],
@@ -137,7 +137,7 @@ def figures_of(
     """Return the figures of a simulation.
 
     Args:
-        stays: attempts on nodes.
+        placements: attempts on nodes.
         jobs: all jobs.
         machines: nodes while they were there.
         sizes: GPUs of a pod → pods of the trace that ask for so many; those that ask for none are left out.
@@ -154,11 +154,11 @@ def figures_of(
 
     by_node: dict[str, list[tuple[float, float, float]]] = {machine.name: [] for machine in machines if machine.gpu}
     by_queue: dict[str, list[tuple[float, float, float]]] = {}
-    for stay in stays:
-        if stay.gpu:
-            interval = (seconds(stay.bound), seconds(stay.end), float(stay.gpu))
-            by_node.setdefault(stay.node, []).append(interval)
-            by_queue.setdefault(stay.queue, []).append(interval)
+    for placement in placements:
+        if placement.gpu:
+            interval = (seconds(placement.bound), seconds(placement.end), float(placement.gpu))
+            by_node.setdefault(placement.node, []).append(interval)
+            by_queue.setdefault(placement.queue, []).append(interval)
     queued: dict[str, list[tuple[float, float, float]]] = {}
     present: dict[str, list[tuple[float, float, float]]] = {}
     for job in jobs:
@@ -178,7 +178,7 @@ def figures_of(
     means = [_whole(used[name], edges) / max(_whole(capacity[name], edges), 1e-9) for name in capacity]
     fragmentation = _fragmentation(capacity, used, sizes, edges[1:] - step / 2)
     fairness = _jain(held, there, weights)
-    leaving = np.histogram([seconds(stay.end) for stay in stays if stay.preempted], bins=edges)[0]
+    leaving = np.histogram([seconds(placement.end) for placement in placements if placement.preempted], bins=edges)[0]
     return Figures(
         times=_plain(edges[1:]),
         utilisation=_plain(_ratio(taken, available)),
@@ -193,7 +193,7 @@ def figures_of(
         mean_fragmentation=_rounded(float(fragmentation.mean())),
         mean_fairness=_rounded(float(fairness.mean())),
         gpu_seconds_held=_rounded(float(taken.sum())),
-        gpu_seconds_lost=_rounded(sum(stay.gpu * stay.lost / SECOND for stay in stays if stay.lost)),
+        gpu_seconds_lost=_rounded(sum(placement.gpu * placement.lost / SECOND for placement in placements if placement.lost)),
     )
 
 

@@ -10,9 +10,9 @@ from typing import Final, Literal, cast, get_args
 
 from engine.events.inputs import NodeObserved
 from engine.events.times import LATEST, SECOND, Micros
-from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import SimulatedCluster
 from engine.simulation.errors import RowError, TraceError
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.traces.files import read_lines
 from engine.simulation.traces.rows import Fields, csv_fields
 from engine.simulation.workload import Workload
@@ -68,9 +68,13 @@ def _incident(fields: Fields) -> Incident:
 
 
 def arrange(
-    incidents: Iterable[Incident], agenda: Agenda, cluster: SimulatedCluster, nodes: Sequence[NodeObserved], workload: Workload
+    incidents: Iterable[Incident],
+    event_queue: EventQueue,
+    cluster: SimulatedCluster,
+    nodes: Sequence[NodeObserved],
+    workload: Workload,
 ) -> None:
-    """Note incidents in the agenda of a cluster.
+    """Note incidents in the event queue of a cluster.
 
     Raises:
         TraceError: one names a node or a job that the simulation does not have, comes before its job is submitted, or after the
@@ -94,15 +98,15 @@ def arrange(
             )
         match incident.what:
             case "lose":
-                agenda.at(time, partial(cluster.lose_node, incident.name))
+                event_queue.at(time, partial(cluster.lose_node, incident.name))
             case "drain":
-                agenda.at(time, partial(cluster.drain_node, incident.name))
+                event_queue.at(time, partial(cluster.drain_node, incident.name))
             case "restore":
-                agenda.at(time, partial(cluster.add_node, by_name[incident.name]))
+                event_queue.at(time, partial(cluster.add_node, by_name[incident.name]))
             case "stop":
-                agenda.at(time, partial(cluster.stop_job, ids[incident.name]))
+                event_queue.at(time, partial(cluster.stop_job, ids[incident.name]))
             case "fail":
-                agenda.at(time, partial(cluster.fail_job, ids[incident.name].id, incident.replicas))
+                event_queue.at(time, partial(cluster.fail_job, ids[incident.name].id, incident.replicas))
             case "resize":
                 job = ids[incident.name]
-                agenda.at(time, partial(cluster.resize_job, job, job.tasks()[0][0], incident.replicas or 1))
+                event_queue.at(time, partial(cluster.resize_job, job, job.tasks()[0][0], incident.replicas or 1))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.events.times import Micros
-from engine.simulation.agenda import Agenda
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.workload import PlannedJob
 
 __all__ = ["JointJob", "JointWork"]
@@ -38,16 +38,16 @@ class JointJob(PlannedJob, ABC):
 class JointWork:
     """How much of a job's work is done, and when the rest will be. Amounts are microseconds at rate 1."""
 
-    def __init__(self, job: JointJob, agenda: Agenda, end: Callable[[], object]) -> None:
+    def __init__(self, job: JointJob, event_queue: EventQueue, end: Callable[[], object]) -> None:
         """Begin with nothing done and nobody at work.
 
         Args:
             job: the job.
-            agenda: the clock; takes the end of the work.
+            event_queue: the clock; takes the end of the work.
             end: called when the work is done.
         """
         self._job = job
-        self._agenda = agenda
+        self._event_queue = event_queue
         self._end = end
         self._done = 0.0
         """Up to `_since`."""
@@ -56,7 +56,7 @@ class JointWork:
         self._since: Micros = 0
         self._rate = 0.0
         self._due: int | None = None
-        """Number of its end in the agenda."""
+        """Number of its end in the event queue."""
 
     @property
     def is_due(self) -> bool:
@@ -74,12 +74,12 @@ class JointWork:
         if without is not None and self._job.holds_work(without):
             self._done = self._saved
         if self._due is not None:
-            self._agenda.cancel(self._due)
+            self._event_queue.cancel(self._due)
             self._due = None
         self._rate = self._job.rate(places)
         if self._rate > 0:
             rest = round((self._job.amount - self._done) / self._rate)
-            self._due = self._agenda.at(self._since + rest, self._over)
+            self._due = self._event_queue.at(self._since + rest, self._over)
 
     def save(self) -> None:
         """Save what is done."""
@@ -88,7 +88,7 @@ class JointWork:
 
     def _count(self) -> None:
         """Count what was done until now."""
-        now = self._agenda.now
+        now = self._event_queue.now
         self._done += (now - self._since) * self._rate
         self._since = now
 

@@ -30,7 +30,7 @@ class Pod:
     leaving: bool = False
     """Its deletion was requested."""
     end: int | None = None
-    """Number of its end in the agenda, if it works alone."""
+    """Number of its end in the event queue, if it works alone."""
     before: Micros = 0
     """Of its work what was saved before it ran, if it works alone."""
 
@@ -64,7 +64,7 @@ class LiveJob:
     notice: str = ""
     """The notice that it has been given, while it is open."""
     answer: int | None = None
-    """Number of its acknowledgement in the agenda, while it is due."""
+    """Number of its acknowledgement in the event queue, while it is due."""
     saved: Counter[Slot] = field(default_factory=Counter)
     """Slot → work that is saved, if its pods work alone (microseconds)."""
 

@@ -11,7 +11,7 @@ from engine.events.decimals import total
 from engine.events.times import Micros
 from engine.history.exact_numbers import distribution, ratio, seconds
 from engine.simulation.figures import Machine
-from engine.simulation.ledger import Ledger, Stay
+from engine.simulation.results_fold import Placement, ResultsFold
 
 __all__ = ["FIGURES", "Happened", "Measures", "measured"]
 
@@ -40,7 +40,7 @@ FIGURES: Final[Mapping[str, str]] = {
 class Happened:
     """A history, to be measured in a window. Times are microseconds."""
 
-    ledger: Ledger
+    results: ResultsFold
     machines: Sequence[Machine]
     submitted: Mapping[str, Micros]
     """Job → when it was submitted: in a simulation of a window those that waited by then are submitted at its begin."""
@@ -56,9 +56,9 @@ class Happened:
         """GPUs times the time for which they were there (microseconds)."""
         return sum(machine.gpu * self._within(machine.begin, machine.end) for machine in self.machines)
 
-    def held(self, stay: Stay) -> int:
+    def held(self, placement: Placement) -> int:
         """Return GPUs of an attempt times its time on a node (microseconds)."""
-        return stay.gpu * self._within(stay.bound, stay.end)
+        return placement.gpu * self._within(placement.bound, placement.end)
 
     def contains(self, moment: Micros | None) -> bool:
         """Tell whether a moment is known and lies in the window."""
@@ -68,21 +68,21 @@ class Happened:
         return max(min(self.end, self.end if end is None else end) - max(begin, self.begin), 0)
 
 
-def measured(happened: Happened, jobs: Collection[str], stays: Iterable[Stay]) -> Measures:
+def measured(happened: Happened, jobs: Collection[str], placements: Iterable[Placement]) -> Measures:
     """Return the figures of some jobs.
 
     Args:
         happened: what happened.
         jobs: their ids.
-        stays: their attempts on nodes, and others that count as use of the GPUs.
+        placements: their attempts on nodes, and others that count as use of the GPUs.
     """
-    known = [(happened.ledger.jobs[job], happened.submitted[job]) for job in jobs if job in happened.ledger.jobs]
-    stays = list(stays)
+    known = [(happened.results.jobs[job], happened.submitted[job]) for job in jobs if job in happened.results.jobs]
+    placements = list(placements)
     begun = [(job.first_running, since) for job, since in known if job.first_running is not None and job.id not in happened.begun]
     wait = distribution(max(first - since, 0) for first, since in begun if happened.contains(first))
-    left = [stay for stay in stays if happened.contains(stay.end)]
+    left = [placement for placement in placements if happened.contains(placement.end)]
     ends = [job.ended - since for job, since in known if job.ended is not None and happened.contains(job.ended)]
-    held, available = sum(map(happened.held, stays)), happened.available
+    held, available = sum(map(happened.held, placements)), happened.available
     costs = happened.costs
     return {
         "jobs": len(jobs),
@@ -94,8 +94,8 @@ def measured(happened: Happened, jobs: Collection[str], stays: Iterable[Stay]) -
         "mean_turnaround_seconds": distribution(ends)["mean"],
         "utilisation": ratio(held * 1_000_000, available) if available else None,
         "gpu_seconds_held": seconds(held),
-        "preemptions": sum(stay.preempted for stay in left),
-        "gpu_seconds_lost": seconds(sum(stay.gpu * stay.lost for stay in left)),
+        "preemptions": sum(placement.preempted for placement in left),
+        "gpu_seconds_lost": seconds(sum(placement.gpu * placement.lost for placement in left)),
         "cost": None if costs is None else total(costs.get(job, "0") for job in jobs),
         "seconds": seconds(happened.end - happened.begin),
     }

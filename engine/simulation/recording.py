@@ -35,15 +35,15 @@ from engine.lifecycle.observed_jobs import MOVED
 from engine.log.port import Searchable
 from engine.simulation.cluster import Conduct
 from engine.simulation.errors import SimulationError
-from engine.simulation.ledger import Ledger
 from engine.simulation.recorded_jobs import RecordedJob, again, is_leaving
+from engine.simulation.results_fold import ResultsFold
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["ClusterFact", "Recording", "WindowError", "configurations_of", "read_recording"]
 
 ClusterFact: TypeAlias = NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
 """A fact about a node or another object of the cluster."""
-_READ: Final = (*Ledger.types, CommandRefused.TYPE)
+_READ: Final = (*ResultsFold.types, CommandRefused.TYPE)
 _SAID: Final = frozenset(cls.TYPE for cls in (JobSubmitted, JobUpdated, CommandIssued, CustomEventRaised, JobDeleted))
 _ENDED: Final = FINISHED_JOB_PHASES | {"Aborted"}
 
@@ -72,7 +72,7 @@ class Recording:
     """When nodes were drained, in order."""
     left_out: Mapping[str, str]
     """Id of a job that cannot be simulated → why."""
-    ledger: Ledger
+    results: ResultsFold
     """What was recorded, to the end of the history."""
     conduct: Conduct
     """How long nodes took."""
@@ -141,7 +141,7 @@ def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, 
         _pods(history.views.values(), begin),
         _evictions(window.values(), facts, begin),
         left_out,
-        history.ledger,
+        history.results,
         _conduct(history.views.values()),
     )
 
@@ -155,7 +155,7 @@ class _History:
         """Job → id of the input that opened it."""
         self.unheeded: set[str] = set()
         """Ids of inputs that were refused or rejected."""
-        self.ledger = Ledger()
+        self.results = ResultsFold()
         self.last: Micros = 0
         clusters: set[str] = set()
         for event in job_events(log, _READ):
@@ -171,7 +171,7 @@ class _History:
                 self.views.setdefault(event.subject, JobView.begin(cast("Event[JobOpened]", event)))
             if (view := self.views.get(event.subject)) is not None:
                 view.apply(event)
-                self.ledger.add(event)
+                self.results.add(event)
         if len(clusters) > 1:
             raise SimulationError(
                 f"the history has jobs of {len(clusters)} clusters: give --cluster {' or '.join(sorted(clusters))}"

@@ -12,8 +12,8 @@ from engine.events.actions import EffectRequested
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectDeleted, PodObserved
 from engine.events.times import SECOND, Micros
-from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import Conduct, SimulatedCluster
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.live_jobs import Pod
 from engine.simulation.recorded_jobs import Held, RecordedJob, Said
 from engine.simulation.recording import ClusterFact, Recording
@@ -37,16 +37,16 @@ class _Replayed:
 class ReplayedCluster(SimulatedCluster):
     """A cluster on which recorded jobs run."""
 
-    def __init__(self, name: str, agenda: Agenda, conduct: Conduct, begin: Micros) -> None:
+    def __init__(self, name: str, event_queue: EventQueue, conduct: Conduct, begin: Micros) -> None:
         """Make a cluster without nodes.
 
         Args:
             name: its name.
-            agenda: takes what it will do later.
+            event_queue: takes what it will do later.
             conduct: how long nodes take, where a job does not say.
             begin: begin of the window: by then pods are where they were.
         """
-        super().__init__(name, agenda, conduct)
+        super().__init__(name, event_queue, conduct)
         self._begin = begin
         self._replayed: dict[str, _Replayed] = {}
 
@@ -78,7 +78,7 @@ class ReplayedCluster(SimulatedCluster):
             return
         if held.ended is not None:
             self._show(pod, phase="Succeeded", reason=None, exit_code=0, ended=held.ended)
-        elif held.node in self._nodes and self._agenda.now < self._begin:
+        elif held.node in self._nodes and self._event_queue.now < self._begin:
             self._put(pod, held, held.node)
 
     def _put(self, pod: Pod, held: Held, node: str) -> None:
@@ -87,20 +87,20 @@ class ReplayedCluster(SimulatedCluster):
         self._show(pod, phase="Bound", reason="Starting", node=node, bound=held.bound)
         if held.running is None:
             start = self._conduct.start if life.start is None else life.start
-            self._agenda.at(max(held.bound + start, self._begin), partial(self._start, pod.seen.uid))
+            self._event_queue.at(max(held.bound + start, self._begin), partial(self._start, pod.seen.uid))
         else:
             self._show(pod, phase="Running", reason=None, running=held.running)
             self._run(pod, life)
 
     def _run(self, pod: Pod, life: Life) -> None:
         seen, slot = pod.seen, pod.slot
-        replayed, now = self._replayed[seen.job], self._agenda.now
+        replayed, now = self._replayed[seen.job], self._event_queue.now
         held = replayed.held.pop(slot, None)
         since = now
         if held is not None and held.running is not None:  # it goes on with its work, also on another node
             since = held.running if seen.running == held.running else now - (self._begin - held.running)
         for said in replayed.job.during.get((*slot, self._jobs[seen.job].lived[slot]), ()):
-            self._agenda.at(max(since + said.time, now), partial(self._tell_while, seen.uid, said))
+            self._event_queue.at(max(since + said.time, now), partial(self._tell_while, seen.uid, said))
         if life.work is not None:
             self._end_after(pod, life, since + life.work - now)
 
@@ -111,35 +111,35 @@ class ReplayedCluster(SimulatedCluster):
             self.tell(pod.seen.job, said.data, said.ident)
 
 
-def arrange_replay(recording: Recording, agenda: Agenda, cluster: ReplayedCluster) -> None:
-    """Note a recorded history in the agenda of a cluster: up to the end of its window."""
+def arrange_replay(recording: Recording, event_queue: EventQueue, cluster: ReplayedCluster) -> None:
+    """Note a recorded history in the event queue of a cluster: up to the end of its window."""
     begin, stop = recording.begin, recording.last if recording.until is None else recording.until
     early = [job for job in recording.jobs if any(held.node for held in job.held.values())]
     first = begin - _BEFORE if early else begin
     for fact in _standing(recording.facts, begin):
-        agenda.at(first, partial(cluster.learn, fact))
+        event_queue.at(first, partial(cluster.learn, fact))
     for time, pod in recording.pods:
         if time <= begin:
-            agenda.at(first, partial(cluster.show, pod))
+            event_queue.at(first, partial(cluster.show, pod))
     for place, job in enumerate(early):
-        agenda.at(first + place, partial(cluster.enter, job))
+        event_queue.at(first + place, partial(cluster.enter, job))
     for time, fact in recording.facts:
         if begin < time <= stop:
-            agenda.at(time, partial(cluster.learn, fact))
+            event_queue.at(time, partial(cluster.learn, fact))
     begun = {job.id for job in early}
     for place, job in enumerate(job for job in recording.jobs if job.id not in begun):
         # Those that wait by then keep their order.
-        agenda.at(job.submit if job.submit >= begin else begin + place, partial(cluster.enter, job))
+        event_queue.at(job.submit if job.submit >= begin else begin + place, partial(cluster.enter, job))
     for time, node in recording.evictions:
         if time <= stop:
-            agenda.at(time, partial(cluster.clear_node, node))
+            event_queue.at(time, partial(cluster.clear_node, node))
     for time, pod in recording.pods:
         if begin < time <= stop:
-            agenda.at(time, partial(cluster.show, pod))
+            event_queue.at(time, partial(cluster.show, pod))
     for job in recording.jobs:
         for said in job.said:
             if said.time <= stop:
-                agenda.at(said.time, partial(cluster.tell, job.id, said.data, said.ident))
+                event_queue.at(said.time, partial(cluster.tell, job.id, said.data, said.ident))
 
 
 def _standing(facts: Sequence[tuple[Micros, ClusterFact]], moment: Micros) -> list[ClusterFact]:

@@ -19,9 +19,9 @@ from engine.history.resource_use import Use
 from engine.history.waiting import Waiting
 from engine.log.port import Searchable
 from engine.simulation.figures import Figures, figures_of, machines_of
-from engine.simulation.ledger import Ledger
 from engine.simulation.page import page
 from engine.simulation.plots import Bar
+from engine.simulation.results_fold import ResultsFold
 from engine.simulation.workload import PlannedJob, Workload
 
 __all__ = ["Results", "results_of"]
@@ -61,13 +61,13 @@ class Results:
 
 
 def results_of(
-    log: Searchable, ledger: Ledger, workload: Workload, end: Micros, livelock: Mapping[str, int], obstacle: str = ""
+    log: Searchable, results: ResultsFold, workload: Workload, end: Micros, livelock: Mapping[str, int], obstacle: str = ""
 ) -> Results:
     """Return the results of a simulation that is over.
 
     Args:
         log: with the whole history.
-        ledger: has taken all job events.
+        results: has taken all job events.
         workload: what was simulated.
         end: when something last happened.
         livelock: id of each job that was only stopped for others → how often, if this ended the simulation (`Livelock`).
@@ -78,19 +78,19 @@ def results_of(
     machines = list(machines_of(((event.recordedtime, event.data) for event in facts), end))
     weights = dict(_weights(facts))
     sizes = Counter(pod.gpu for job in workload.jobs for pod in job.row.pods if pod.gpu)
-    figures = figures_of(ledger.stays, ledger.jobs.values(), machines, sizes, weights, (begin, end))
-    preempted = Counter(stay.job for stay in ledger.stays if stay.preempted)
-    waiting = _waiting(log, ledger, workload, livelock, obstacle or _UNEXPLAINED)
-    summary = ledger.result()
+    figures = figures_of(results.placements, results.jobs.values(), machines, sizes, weights, (begin, end))
+    preempted = Counter(placement.job for placement in results.placements if placement.preempted)
+    waiting = _waiting(log, results, workload, livelock, obstacle or _UNEXPLAINED)
+    summary = results.result()
     present = {machine.name: machine.gpu for machine in machines}
-    rejected = [(job, ledger.rejections[job.id]) for job in workload.jobs if job.id in ledger.rejections]
+    rejected = [(job, results.rejections[job.id]) for job in workload.jobs if job.id in results.rejections]
     document = {
         "begin": format_time(begin),
         "end": format_time(end),
         "simulated_seconds": seconds(end - begin),
         "totals": {
             "jobs": len(workload.jobs),
-            "finished": sum(job.ended is not None for job in ledger.jobs.values()),
+            "finished": sum(job.ended is not None for job in results.jobs.values()),
             "rejected": len(rejected),
             "waiting": len(waiting),
             "nodes": len(present),
@@ -108,13 +108,13 @@ def results_of(
         "gpu_seconds_held": figures.gpu_seconds_held,
         "gpu_seconds_lost": figures.gpu_seconds_lost,
         "summary": summary,
-        "queues": _queues(ledger, workload, weights),
+        "queues": _queues(results, workload, weights),
         "livelock": dict(livelock),
         "waiting": waiting,
         "series": {name: value for name, value in asdict(figures).items() if isinstance(value, list | dict)},
     }
-    rows = [_row(job, ledger, preempted[job.id]) for job in workload.jobs]
-    return Results(document, figures, rows, _busiest(ledger, present, begin, end))
+    rows = [_row(job, results, preempted[job.id]) for job in workload.jobs]
+    return Results(document, figures, rows, _busiest(results, present, begin, end))
 
 
 def _first(faults: Sequence[tuple[int, str]]) -> dict[str, Any]:
@@ -131,18 +131,18 @@ def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
 
 
 def _waiting(
-    log: Searchable, ledger: Ledger, workload: Workload, livelock: Mapping[str, int], otherwise: str
+    log: Searchable, results: ResultsFold, workload: Workload, livelock: Mapping[str, int], otherwise: str
 ) -> list[dict[str, Any]]:
     """Return the jobs that are neither over nor rejected, each with what it waits for; `otherwise`: if no stage has said it."""
-    over = {ident for ident, job in ledger.jobs.items() if job.ended is not None}
-    left = {job.id: job for job in workload.jobs if job.id not in over and job.id not in ledger.rejections}
+    over = {ident for ident, job in results.jobs.items() if job.ended is not None}
+    left = {job.id: job for job in workload.jobs if job.id not in over and job.id not in results.rejections}
     said: dict[str, Event[JobExplained]] = {}
     for record in log.scan(("scheduling",), {JobExplained.TYPE}) if left else ():
         if record.message.subject in left:
             said[record.message.subject] = decode(record.message)  # type: ignore[assignment]  # of that type only
     found = []
     for ident, job in left.items():
-        reason, line = said.get(ident), ledger.jobs.get(ident)
+        reason, line = said.get(ident), results.jobs.get(ident)
         if line is None:
             why = _UNSUBMITTED
         elif ident in livelock:
@@ -155,11 +155,11 @@ def _waiting(
     return found
 
 
-def _queues(ledger: Ledger, workload: Workload, weights: Mapping[str, float]) -> dict[str, Any]:
+def _queues(results: ResultsFold, workload: Workload, weights: Mapping[str, float]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     planned = Counter(job.row.queue for job in workload.jobs)
     for name in workload.queues:
-        jobs = [job for job in ledger.jobs.values() if job.queue == name]
+        jobs = [job for job in results.jobs.values() if job.queue == name]
         waits = [job.first_running - job.submitted for job in jobs if job.first_running is not None]
         use = Use()
         for job in jobs:
@@ -173,11 +173,11 @@ def _queues(ledger: Ledger, workload: Workload, weights: Mapping[str, float]) ->
     return found
 
 
-def _row(plan: PlannedJob, ledger: Ledger, preempted: int) -> tuple[object, ...]:
-    row, job = plan.row, ledger.jobs.get(plan.id)
+def _row(plan: PlannedJob, results: ResultsFold, preempted: int) -> tuple[object, ...]:
+    row, job = plan.row, results.jobs.get(plan.id)
     known = (plan.id, row.name, row.line, row.queue, row.user, len(row.pods), plan.gpus)
     if job is None:
-        phase = "Rejected" if plan.id in ledger.rejections else "Unsubmitted"
+        phase = "Rejected" if plan.id in results.rejections else "Unsubmitted"
         return (*known, phase, format_time(plan.submit), "", "", "", "", 0, 0)
     began, ended = job.first_running, job.ended
     wait = "" if began is None else seconds(began - job.submitted)
@@ -186,17 +186,17 @@ def _row(plan: PlannedJob, ledger: Ledger, preempted: int) -> tuple[object, ...]
     return (*known, job.phase, *times, wait, run, job.attempts, preempted)
 
 
-def _busiest(ledger: Ledger, present: Mapping[str, int], begin: Micros, end: Micros) -> dict[str, tuple[int, list[Bar]]]:
+def _busiest(results: ResultsFold, present: Mapping[str, int], begin: Micros, end: Micros) -> dict[str, tuple[int, list[Bar]]]:
     """Return the nodes with the most GPU time, and the pods on them."""
     held: Counter[str] = Counter()
-    for stay in ledger.stays:
-        held[stay.node] += stay.gpu * ((end if stay.end is None else stay.end) - stay.bound)
+    for placement in results.placements:
+        held[placement.node] += placement.gpu * ((end if placement.end is None else placement.end) - placement.bound)
     names = sorted((name for name in held if held[name]), key=lambda name: (-held[name], name))[:_BUSIEST]
     found: dict[str, tuple[int, list[Bar]]] = {name: (present[name], []) for name in names}
-    for stay in ledger.stays:
-        if stay.node in found:
-            until = (end if stay.end is None else stay.end) - begin
-            label = f"{ledger.jobs[stay.job].name}, queue {stay.queue}, {stay.gpu} GPUs"
-            bar = Bar((stay.bound - begin) / SECOND, until / SECOND, stay.gpu, label, stay.queue)
-            found[stay.node][1].append(bar)
+    for placement in results.placements:
+        if placement.node in found:
+            until = (end if placement.end is None else placement.end) - begin
+            label = f"{results.jobs[placement.job].name}, queue {placement.queue}, {placement.gpu} GPUs"
+            bar = Bar((placement.bound - begin) / SECOND, until / SECOND, placement.gpu, label, placement.queue)
+            found[placement.node][1].append(bar)
     return found

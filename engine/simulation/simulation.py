@@ -15,8 +15,8 @@ from engine.events.outcomes import JobRejected
 from engine.events.times import SECOND, Micros
 from engine.log.port import Log, Partition
 from engine.processor.processor import Processor
-from engine.simulation.agenda import Agenda
 from engine.simulation.cluster import SimulatedCluster
+from engine.simulation.event_queue import EventQueue
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["STILL", "Simulation"]
@@ -36,7 +36,7 @@ class Simulation:
         log: Log,
         processors: Sequence[Processor[Any]],
         cluster: SimulatedCluster,
-        agenda: Agenda,
+        event_queue: EventQueue,
         watches: Mapping[str, Watch],
     ) -> None:
         """Begin at the end of the log.
@@ -45,7 +45,7 @@ class Simulation:
             log: takes the inputs of the cluster.
             processors: of all shards of all stages, in the order in which the stages take turns; opened.
             cluster: acts on what the stages request.
-            agenda: of the cluster: the clock, and what is to come from outside.
+            event_queue: of the cluster: the clock, and what is to come from outside.
             watches: event type → called with each job event of this type, in the order of its partition.
         """
         self.over: set[str] = set()
@@ -55,7 +55,7 @@ class Simulation:
         self._log = log
         self._processors = processors
         self._cluster = cluster
-        self._agenda = agenda
+        self._event_queue = event_queue
         own: dict[str, Watch] = {
             EffectRequested.TYPE: cluster.act,
             JobPhaseChanged.TYPE: self._phase_changed,
@@ -76,7 +76,7 @@ class Simulation:
             LogError: the log failed.
         """
         while (moment := self._next()) is not None and (until is None or moment <= until):
-            if self._agenda.advance(moment):
+            if self._event_queue.advance(moment):
                 self.acted = moment
             self._settle()
             on_progress(len(self.over))
@@ -86,12 +86,12 @@ class Simulation:
     def _next(self) -> Micros | None:
         """Return the next time at which something is due; `None`: the simulation is over."""
         dues = [due for processor in self._processors if (due := processor.timer_due) is not None]
-        due = self._agenda.due
+        due = self._event_queue.due
         if due is not None:
-            return max(min([due, *dues]), self._agenda.now)
+            return max(min([due, *dues]), self._event_queue.now)
         if not dues or min(dues) > self.acted + STILL or len(self.over) == self._cluster.submitted:
             return None
-        return max(min(dues), self._agenda.now)
+        return max(min(dues), self._event_queue.now)
 
     def _settle(self) -> None:
         """Let everything happen that follows at this moment: a stage takes its turn when those before it and the cluster rest."""
@@ -110,10 +110,10 @@ class Simulation:
                 worked = True
                 processor.step()
             due = processor.timer_due
-            if due is None or due > self._agenda.now:
+            if due is None or due > self._event_queue.now:
                 return worked
             worked = True
-            processor.fire_due(self._agenda.now)
+            processor.fire_due(self._event_queue.now)
 
     def _obey(self) -> None:
         """Hand the new job events to those who watch them."""

@@ -208,7 +208,7 @@ def plan(
         rows: as they were read.
         source_format: the format of the trace; with cluster and row key it makes the ids of jobs.
         cluster: name of the simulated cluster.
-        speed_up: submissions follow each other so many times faster than in the trace, which raises the load; run times stay.
+        speed_up: submissions follow each other so many times faster than in the trace, which raises the load; run times placement.
         most: simulate only so many jobs, those submitted first; `None`: all.
         privileged: names of jobs that are submitted as privileged.
 

@@ -12,7 +12,7 @@ from engine.experiments.task_topology import slowdown
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.scheduling.stage import SchedulingStage
-from engine.simulation.agenda import Agenda
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.workload import Workload
 from statemachines.spec import Requests
 
@@ -20,10 +20,10 @@ PAIR = (Role("ps", 1, Requests(gpu=8)), Role("worker", 1, Requests(gpu=8)))
 
 
 def document(job: TrainingJob, *incidents, nodes=3):
-    agenda = Agenda()
+    event_queue = EventQueue()
     stages = [LifecycleStage(), SchedulingStage(configuration())]
     scenario = Scenario(CLUSTER, Workload([job], ()), [machine(f"n{at}") for at in range(nodes)], incidents=incidents)
-    return simulate_on(MemoryLog(clock=agenda.clock), stages, scenario, agenda).document
+    return simulate_on(MemoryLog(clock=event_queue.clock), stages, scenario, event_queue).document
 
 
 def test_the_work_begins_when_all_pods_run_and_takes_as_long_as_their_places_cost():

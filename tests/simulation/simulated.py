@@ -16,7 +16,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
-from engine.simulation.agenda import Agenda
+from engine.simulation.event_queue import EventQueue
 from engine.simulation.incidents import Incident
 from engine.simulation.results import Results
 from engine.simulation.traces.rows import TraceRow
@@ -83,13 +83,13 @@ def simulated(
     **more: Any,
 ) -> Simulated:
     """Simulate; `commands`: seconds, name of the job and what its user commands then."""
-    agenda = Agenda()
-    log = MemoryLog(clock=agenda.clock)
+    event_queue = EventQueue()
+    log = MemoryLog(clock=event_queue.clock)
     stages = [LifecycleStage(), SchedulingStage(configured or configuration()), BillingStage()]
     workload = plan(list(rows), "philly", "test", speed_up=speed_up, privileged=privileged)
     ids = {job.name: job.id for job in workload.jobs}
     for after, name, command in commands:
         time = BEGIN + after * SECOND
         event = Event(f"{name}/{after}", "test", command.TYPE, ids[name], time, time, 0, ids[name], "", "test", command)
-        agenda.at(time, partial(log.append, "jobs", [encode(event)]))
-    return Simulated(log, simulate_on(log, stages, Scenario("test", workload, nodes, incidents=incidents, **more), agenda))
+        event_queue.at(time, partial(log.append, "jobs", [encode(event)]))
+    return Simulated(log, simulate_on(log, stages, Scenario("test", workload, nodes, incidents=incidents, **more), event_queue))

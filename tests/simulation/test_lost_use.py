@@ -35,10 +35,14 @@ def preempted(mode: str, checkpoint: int | None) -> tuple[Trial, int]:
 @pytest.mark.parametrize(("mode", "checkpoint"), [("immediate", None), ("notice", None), ("notice", 60), ("none", None)])
 def test_what_is_lost_is_what_runs_again(mode: str, checkpoint: int | None) -> None:
     trial, needed = preempted(mode, checkpoint)
-    stays = [stay for stay in trial.ledger.stays if trial.jobs[stay.job].row.name != "job-3"]
-    ran = sum(stay.gpu * (stay.end - stay.running) for stay in stays if stay.end is not None and stay.running is not None)
-    lost = sum(stay.gpu * stay.lost for stay in stays)
-    assert lost == pytest.approx(ran - needed, abs=len(stays))
+    placements = [placement for placement in trial.results.placements if trial.jobs[placement.job].row.name != "job-3"]
+    ran = sum(
+        placement.gpu * (placement.end - placement.running)
+        for placement in placements
+        if placement.end is not None and placement.running is not None
+    )
+    lost = sum(placement.gpu * placement.lost for placement in placements)
+    assert lost == pytest.approx(ran - needed, abs=len(placements))
     assert (lost > 0) == (mode != "none")
 
 

@@ -7,10 +7,10 @@ from heapq import heappop, heappush
 
 from engine.events.times import Micros
 
-__all__ = ["Agenda"]
+__all__ = ["EventQueue"]
 
 
-class Agenda:
+class EventQueue:
     """The clock of a simulation, with actions at later times. Times are microseconds."""
 
     def __init__(self) -> None:

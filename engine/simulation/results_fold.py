@@ -16,7 +16,7 @@ from engine.history.job_projection import JobFacts
 from engine.history.summary import SUMMARISED, Summary
 from statemachines.delays import action_class
 
-__all__ = ["PREEMPTED", "Ledger", "Stay"]
+__all__ = ["PREEMPTED", "Placement", "ResultsFold"]
 
 PREEMPTED: Final = frozenset({"PreemptedByScheduler", "PreemptedByNotice"})
 """Reasons with which attempts end that gave their place to others."""
@@ -26,8 +26,8 @@ _STOPPED: Final = "KilledByAction"
 
 
 @dataclass(slots=True)
-class Stay:
-    """An attempt on its node."""
+class Placement:
+    """Placement of an attempt on a node."""
 
     job: str
     queue: str
@@ -56,19 +56,19 @@ class Stay:
         return max(self.end - max(self.running, self.saved or self.running), 0)
 
 
-class Ledger(Summary):
-    """The summary of a simulation with every stay on a node."""
+class ResultsFold(Summary):
+    """Fold of a simulation's events: the summary, with every placement of a pod on a node."""
 
     types: Final = (*SUMMARISED, *(cls.TYPE for cls in (JobRejected, EventRaised, ActionTaken, JobNoticeAnswered)))
     """Event types that it takes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stays: list[Stay] = []
+        self.placements: list[Placement] = []
         """In the order in which they began."""
         self.rejections: dict[str, str] = {}
         """Id of a job that was rejected → its first fault."""
-        self._open: dict[tuple[str, str, int, int], Stay] = {}
+        self._open: dict[tuple[str, str, int, int], Placement] = {}
         self._led: dict[str, str] = {}
         """Job → id of the last event that a preemption of one of its pods led to: the pod's end, or what was raised for it."""
 
@@ -88,12 +88,12 @@ class Ledger(Summary):
         if isinstance(data, AttemptBound):
             job = self._jobs[event.subject]
             slot = (data.task, data.index, data.attempt)
-            stay = Stay(event.subject, job.queue, data.node, job.open[slot].requests.gpu, event.time)
-            self.stays.append(stay)
-            self._open[event.subject, *slot] = stay
+            placement = Placement(event.subject, job.queue, data.node, job.open[slot].requests.gpu, event.time)
+            self.placements.append(placement)
+            self._open[event.subject, *slot] = placement
         elif isinstance(data, AttemptMoved):
             moved = self._open.pop((event.subject, data.task, data.index, data.attempt), None)
-            if moved is not None:  # its whole stay is the other job's
+            if moved is not None:  # the whole placement belongs to the other job
                 moved.running, moved.end = None, moved.bound
         elif isinstance(data, AttemptRunning | AttemptEnded):
             self._change(event.subject, cast("Event[AttemptRunning | AttemptEnded]", event))
@@ -105,8 +105,8 @@ class Ledger(Summary):
             return
         elif isinstance(data, JobNoticeAnswered):
             if data.answer == "acknowledged":
-                for stay in self._stays_of(event.subject):
-                    stay.saved = event.time
+                for placement in self._placements_of(event.subject):
+                    placement.saved = event.time
             return
         elif isinstance(data, JobRejected):
             fault = data.faults[0]
@@ -116,26 +116,26 @@ class Ledger(Summary):
 
     def _change(self, job: str, event: Event[AttemptRunning | AttemptEnded]) -> None:
         data: AttemptEvent = event.data
-        stay = self._open.get((job, data.task, data.index, data.attempt))
-        if stay is None:
+        placement = self._open.get((job, data.task, data.index, data.attempt))
+        if placement is None:
             return
         if isinstance(data, AttemptEnded):
-            stay.end, stay.reason = event.time, data.reason
-            if stay.preempted:
+            placement.end, placement.reason = event.time, data.reason
+            if placement.preempted:
                 self._led[job] = event.id
             del self._open[job, data.task, data.index, data.attempt]
         else:
-            stay.running = event.time
+            placement.running = event.time
 
     def _follow(self, job: str, action: ActionTaken) -> None:
         """Note that an action on a job, or on a part of it, is taken because one of its pods was preempted."""
         part = action_class(action.action)
-        for stay in self._stays_of(job, None if part == "job" else action.task, action.index if part == "pod" else None):
-            stay.follows = True
+        for placement in self._placements_of(job, None if part == "job" else action.task, action.index if part == "pod" else None):
+            placement.follows = True
 
-    def _stays_of(self, job: str, task: str | None = None, index: int | None = None) -> Iterator[Stay]:
+    def _placements_of(self, job: str, task: str | None = None, index: int | None = None) -> Iterator[Placement]:
         """Yield a job's attempts that are on nodes; with a task or an index only those of it."""
         for slot in self._jobs[job].open if job in self._jobs else ():
-            stay = self._open.get((job, *slot))
-            if stay is not None and task in {None, slot[0]} and index in {None, slot[1]}:
-                yield stay
+            placement = self._open.get((job, *slot))
+            if placement is not None and task in {None, slot[0]} and index in {None, slot[1]}:
+                yield placement
