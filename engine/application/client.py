@@ -44,8 +44,8 @@ from engine.history.subscribe import Followed, Subscription, Wanted
 from engine.history.timeline import Timeline, timeline
 from engine.history.view import JobView
 from engine.history.why_node import why_node
+from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.reading.identity import job_name
-from engine.kubernetes.tally import Tally
 from engine.log.errors import LogUnavailableError
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
@@ -142,7 +142,7 @@ class Lahar:
         """
         if isinstance(objects, Mapping | str | bytes):
             raise RequestError("ingest() takes decoded objects one after the other: write ingest([object])")
-        tally = Tally()
+        tally = IngestReport()
         with self._feed() as feed:
             try:
                 append_objects(feed, self._settings.cluster, objects, tally, self._settings.accelerators)

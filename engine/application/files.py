@@ -6,11 +6,11 @@ from pathlib import Path
 
 from engine.application.errors import RequestError
 from engine.events.bounds import FILE_BYTES
+from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.markdown import extract_manifest
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
 from engine.kubernetes.reading.positions import Positions
-from engine.kubernetes.tally import Tally
 
 __all__ = ["read_given", "read_manifests", "read_objects"]
 
@@ -36,7 +36,7 @@ def read_objects(path: Path, remedy: str = "nothing is applied") -> list[Documen
         except ValueError as error:
             raise RequestError(f"{path}: {error}") from None
     documents: list[Document] = []
-    tally, positions = Tally(), Positions(content)
+    tally, positions = IngestReport(), Positions(content)
     for item in read_documents(content):
         tally.add(f"{path}: ", item)
         if isinstance(item, Document):

@@ -14,11 +14,11 @@ from engine.events import Message, Topic
 from engine.events.bounds import MOMENT_INPUTS
 from engine.kubernetes.device_claims import DeviceClaims
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import read_documents
-from engine.kubernetes.tally import Tally
 from engine.log.producer_time import wall_clock
 
 __all__ = ["Ingested", "append_objects", "ingested"]
@@ -53,7 +53,7 @@ class Ingested:
 
 
 def append_objects(
-    feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]], tally: Tally, accelerators: Accelerators = BUILT_IN
+    feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]], tally: IngestReport, accelerators: Accelerators = BUILT_IN
 ) -> None:
     """Append the inputs made from objects.
 
@@ -105,7 +105,7 @@ def append_objects(
         flush()
 
 
-def ingested(tally: Tally, processed: int) -> Ingested:
+def ingested(tally: IngestReport, processed: int) -> Ingested:
     """Return the counts of a tally."""
     kinds = dict(tally.kinds.most_common())
     return Ingested(

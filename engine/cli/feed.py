@@ -23,13 +23,13 @@ from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS, OBJECT_BYTES
 from engine.events.inputs import Input
 from engine.kubernetes.device_claims import DeviceClaims
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.input_events import event_of
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects, unpacked
-from engine.kubernetes.tally import Tally
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
@@ -113,7 +113,7 @@ class _Stream:
         """Recorded time of the last input appended."""
         self._topic: Topic = "cluster"
         """Topic of that input."""
-        self.tally = Tally()
+        self.tally = IngestReport()
 
     def read(self, file: Path) -> None:
         """Read a file to its end; appends the inputs read so far whenever it pauses.

@@ -13,10 +13,10 @@ from engine.cli.app import JsonOption, Panel, app, group, output_of, settings_of
 from engine.cli.conform import conform as run_cases
 from engine.cli.output import Output
 from engine.history.exact_numbers import dumps
+from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
 from engine.kubernetes.reading.documents import Document, Unreadable, read_stream
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
-from engine.kubernetes.tally import Tally
 from engine.runtime.errors import FINDING
 
 __all__ = ["conform", "inspect"]
@@ -55,7 +55,7 @@ def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, A
         typer.Exit: an object cannot be read (exit code 1).
         OSError: the file cannot be read.
     """
-    tally = Tally()
+    tally = IngestReport()
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column.upper(), no_wrap=True)

@@ -12,7 +12,7 @@ import pytest
 from test_feed import names, pod, watch
 
 from engine.cli import feed
-from engine.kubernetes import tally
+from engine.kubernetes import ingest_report
 from engine.kubernetes.reading import documents, object_files
 
 EXPIRED = {
@@ -90,7 +90,7 @@ class TestWhatIsIgnored:
         assert lahar("ingest", "--json", given=given).record["ignored_kinds"] == {"ConfigMap": 4, "Service": 2}
 
     def test_kinds_without_number_are_counted_together(self, lahar, monkeypatch):
-        monkeypatch.setattr(tally, "_KINDS", 2)
+        monkeypatch.setattr(ingest_report, "_KINDS", 2)
         given = listed(*({"kind": f"K{number}" * 100, "metadata": {}} for number in range(5)))
         assert list(lahar("ingest", "--json", given=given).record["ignored_kinds"].values()) == [3, 1, 1]
 

@@ -8,7 +8,7 @@ from engine.events.inputs import POD, PodDeleted, PodObserved
 from engine.events.pod_shape import PREEMPTABLE, HostPort
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.observation.messages import pod_message
-from engine.kubernetes.observation.moments import pod_moments
+from engine.kubernetes.observation.pod_timestamps import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators

@@ -8,14 +8,14 @@ from typing import Final
 from engine.kubernetes.edge import Ignored, Outcome, Refused
 from engine.kubernetes.reading.documents import Document, Unreadable
 
-__all__ = ["Tally"]
+__all__ = ["IngestReport"]
 
 _KINDS: Final = 20
 """Most kinds counted separately: the author of an object chooses its kind, so their number is unbounded."""
 _OTHERS: Final = "of other kinds"
 
 
-class Tally:
+class IngestReport:
     """Counts objects as they come.
 
     Attributes:
