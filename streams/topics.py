@@ -33,7 +33,7 @@ __all__ = [
     "TOPICS",
     "Declared",
     "Difference",
-    "Kept",
+    "RetentionPolicy",
     "apply",
     "declared",
     "plan",
@@ -63,7 +63,7 @@ _LARGEST_RECORD: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionPolicy:
     """How a topic is kept."""
 
     retention: int
@@ -84,22 +84,22 @@ class Kept:
         }
 
 
-TOPICS: Final[dict[Topic, Kept]] = {
-    "pods": Kept(14 * _DAY_MS),
-    "jobs": Kept(14 * _DAY_MS),
+TOPICS: Final[dict[Topic, RetentionPolicy]] = {
+    "pods": RetentionPolicy(14 * _DAY_MS),
+    "jobs": RetentionPolicy(14 * _DAY_MS),
     # State is the fold of these, from their beginning.
-    "cluster": Kept(_FOREVER),
-    "job-events": Kept(_FOREVER),
-    "scheduling": Kept(_FOREVER),
-    "decisions": Kept(_FOREVER),
-    "billing": Kept(_FOREVER),
-    "budgets": Kept(_FOREVER),
-    "preemptions": Kept(_FOREVER),
+    "cluster": RetentionPolicy(_FOREVER),
+    "job-events": RetentionPolicy(_FOREVER),
+    "scheduling": RetentionPolicy(_FOREVER),
+    "decisions": RetentionPolicy(_FOREVER),
+    "billing": RetentionPolicy(_FOREVER),
+    "budgets": RetentionPolicy(_FOREVER),
+    "preemptions": RetentionPolicy(_FOREVER),
     # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
     # beginning nor be restored from an export.
-    "dead-letters": Kept(_FOREVER),
+    "dead-letters": RetentionPolicy(_FOREVER),
     # Opening a shard reads all of it, so replaced records should be compacted soon.
-    "snapshots": Kept(
+    "snapshots": RetentionPolicy(
         _FOREVER, "compact", {"segment.bytes": str(64 << 20), "segment.ms": str(_DAY_MS), "min.cleanable.dirty.ratio": "0.2"}
     ),
 }

@@ -21,7 +21,7 @@ from streams.agents.metrics import AgentMetrics
 from streams.agents.progress import Place, Progress
 from streams.agents.received import Received
 from streams.agents.seeding import Seed, Seeded, read_seeds
-from streams.agents.transport import Consumer, Standing, Transport
+from streams.agents.transport import Consumer, ReadPosition, Transport
 from streams.codec import decode
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
@@ -241,7 +241,7 @@ class AgentApp(faust.App):
                         self._stands(tp, standing)
             await self.sleep(_WATCH_SECONDS)
 
-    def _stands(self, tp: TP, standing: Standing) -> None:
+    def _stands(self, tp: TP, standing: ReadPosition) -> None:
         self.metrics.lag.labels(*map(str, tp)).set(max(standing.end - standing.at, 0))
         if tp in self._to_rebuild and standing.at >= self._to_rebuild[tp]:
             del self._to_rebuild[tp]

@@ -28,7 +28,7 @@ from streams.client.broker_requests import TEN_YEARS_MS
 from streams.client.group_member import FENCED_INSTANCE, Heartbeat
 from streams.errors import REFUSALS
 
-__all__ = ["Consumer", "Given", "Standing", "Transport"]
+__all__ = ["Consumer", "Given", "ReadPosition", "Transport"]
 
 _FETCH_WAIT_MS: Final = 500
 _POSITION_SECONDS: Final = 0.5
@@ -38,7 +38,7 @@ _MAX_POLL_MS: Final = 24 * 3_600_000
 _log = logging.getLogger("lahar.agents")
 
 
-class Standing(NamedTuple):
+class ReadPosition(NamedTuple):
     """How far a partition has been read."""
 
     at: int
@@ -155,12 +155,12 @@ class _Thread(driver.AIOKafkaConsumerThread):
             else:
                 consumer.seek(TopicPartition(*tp), offset)
 
-    async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
+    async def standings(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
         """Return the fetch positions of this process's partitions."""
-        found: dict[TP, Standing] = await self.call_thread(self._standings, tps)
+        found: dict[TP, ReadPosition] = await self.call_thread(self._standings, tps)
         return found
 
-    async def _standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
+    async def _standings(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
         consumer, found = self._ensure_consumer(), {}
         for tp in tps:
             partition = TopicPartition(*tp)
@@ -170,7 +170,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
             except (KafkaError, TimeoutError):
                 continue
             if partition in consumer.assignment():
-                found[tp] = Standing(at, consumer.last_stable_offset(partition) or 0)
+                found[tp] = ReadPosition(at, consumer.last_stable_offset(partition) or 0)
         return found
 
 
@@ -210,7 +210,7 @@ class Consumer(driver.Consumer):
         """Why the group does not let this process in; `None`: it does, as far as is known."""
         return self._thread.refused if self._thread else None
 
-    async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
+    async def standings(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
         """Return the done positions of this process's partitions."""
         found = await self._thread.standings(tps)
         for tp, standing in found.items():

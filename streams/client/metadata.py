@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, TopicAuthorizationFailedError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
-__all__ = ["Heard", "heard", "known"]
+__all__ = ["MetadataCache", "heard", "known"]
 
 _ANSWER_SECONDS: Final = 5.0
 
 
-class Heard(NamedTuple):
+class MetadataCache(NamedTuple):
     """One broker's metadata of topics."""
 
     partitions: dict[str, int]
@@ -23,7 +23,7 @@ class Heard(NamedTuple):
     """Those that it does not let us describe, whether they are there or not."""
 
 
-async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int, Heard | Exception]:  # noqa: ANN401  aiokafka has no types
+async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int, MetadataCache | Exception]:  # noqa: ANN401  aiokafka has no types
     """Fetch topic metadata from every broker of the cluster.
 
     Args:
@@ -37,7 +37,7 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
     seconds = min(seconds, _ANSWER_SECONDS)
     request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
 
-    async def ask(broker: int) -> Heard | Exception:
+    async def ask(broker: int) -> MetadataCache | Exception:
         try:
             async with asyncio.timeout(seconds):
                 answer = await client.send(broker, request)
@@ -45,9 +45,9 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
             return error
         partitions = {topic: len(found) for code, topic, _, found in answer.topics if not code}
         refused = (topic for code, topic, *_ in answer.topics if for_code(code) is TopicAuthorizationFailedError)
-        return Heard(partitions, frozenset(refused))
+        return MetadataCache(partitions, frozenset(refused))
 
-    told: dict[int, Heard | Exception] = {}
+    told: dict[int, MetadataCache | Exception] = {}
     connected: list[int] = []
     for broker in [broker.nodeId for broker in client.cluster.brokers()]:
         # One after the other: aiokafka makes one connection at a time, and a broker that does not let itself be connected would
@@ -63,7 +63,7 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
     return told | dict(zip(connected, await asyncio.gather(*map(ask, connected)), strict=True))
 
 
-async def known(client: Any, topics: Sequence[str], seconds: float) -> Heard:  # noqa: ANN401  aiokafka has no types
+async def known(client: Any, topics: Sequence[str], seconds: float) -> MetadataCache:  # noqa: ANN401  aiokafka has no types
     """Ask every broker as `heard` does and merge their metadata; the highest partition count wins.
 
     Raises:
@@ -81,4 +81,4 @@ async def known(client: Any, topics: Sequence[str], seconds: float) -> Heard:  #
             refused |= answer.refused
             for topic, count in answer.partitions.items():
                 partitions[topic] = max(count, partitions.get(topic, 0))
-    return Heard(partitions, frozenset(refused))
+    return MetadataCache(partitions, frozenset(refused))
