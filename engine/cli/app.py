@@ -12,6 +12,7 @@ Its docstring is its help text, followed by `examples=[…]`; errors need not be
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -123,15 +125,14 @@ class Lahar(ErrorsToExitCodes):
     def commands(self) -> dict[str, Any]:
         """All commands, imported."""
         for place in COMMANDS.values():
-            import_module(f"engine.cli.{place.module}")
-        return self._imported()
+            _import(place.module)
+            if place.more:
+                _import(place.more)
+        return _imported()
 
     @commands.setter
     def commands(self, known: dict[str, Any]) -> None:
         self.known = known
-
-    def _imported(self) -> dict[str, Any]:
-        return _made_of(frozenset(place.module for place in COMMANDS.values() if f"engine.cli.{place.module}" in sys.modules))
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002 - as above
         """Return the names of the commands, grouped by heading, in the headings' order."""
@@ -144,8 +145,8 @@ class Lahar(ErrorsToExitCodes):
             return None
         if self._names_only:
             return Command(cmd_name, help=place.about, rich_help_panel=place.panel)
-        import_module(f"engine.cli.{place.module}")
-        return self._imported()[cmd_name]
+        _import(place.module)
+        return _imported()[cmd_name]
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401 - as above
         """Write the help text."""
@@ -175,9 +176,47 @@ def _made_of(imported: frozenset[str]) -> dict[str, Any]:  # noqa: ARG001 - what
     return cast("Lahar", typer.main.get_group(app)).known
 
 
+def _import(module: str) -> None:
+    """Import a module of commands; without garbage collection, a tenth of the time: what modules make stays."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        import_module(f"engine.cli.{module}")
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _imported() -> dict[str, Any]:
+    """Return the commands whose modules are imported."""
+    modules = chain.from_iterable((place.module, place.more) for place in COMMANDS.values())
+    return _made_of(frozenset(module for module in modules if f"engine.cli.{module}" in sys.modules))
+
+
+class PartialGroup(Group):
+    """A group of commands in two modules (`Place.more`)."""
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ANN401 - as above
+        """Return a command."""
+        if cmd_name not in self.commands:
+            self._complete()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # as above
+        """Return the names of the commands."""
+        self._complete()
+        return super().list_commands(ctx)
+
+    def _complete(self) -> None:
+        _import(COMMANDS[self.name or ""].more)
+        self.commands.update(_imported()[self.name or ""].commands)
+
+
 def group(name: str, panel: Panel, about: str) -> Commands:
     """Return a new group of commands, `lahar NAME …`, already registered on the app."""
-    made = Commands(name=name, cls=Group, help=about, no_args_is_help=True, rich_markup_mode="rich")
+    made = Commands(
+        name=name, cls=PartialGroup if COMMANDS[name].more else Group, help=about, no_args_is_help=True, rich_markup_mode="rich"
+    )
     app.add_typer(made, rich_help_panel=panel)
     return made
 

@@ -13,7 +13,7 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
 from engine.cli.input_outcomes import finish, new_feed
 from engine.log.producer_time import wall_clock as now
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 
 __all__ = ["apply"]
 

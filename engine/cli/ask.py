@@ -43,8 +43,8 @@ from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node
 from engine.log.port import Searchable
 from engine.log.producer_time import wall_clock
-from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
+from engine.runtime.opening import opened
 
 __all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 

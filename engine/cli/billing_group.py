@@ -34,8 +34,8 @@ from engine.history.budgets import BudgetStanding
 from engine.history.formatting import exact, plural
 from engine.history.formatting import moment as when
 from engine.log.producer_time import wall_clock as now
-from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
+from engine.runtime.opening import opened
 from engine.runtime.settings import Settings
 from engine.runtime.stages import BILLING_OFF
 

@@ -16,7 +16,7 @@ from engine.events.times import format_time
 from engine.history.formatting import moment
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.callbacks import registered
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.runtime.principal import principal_of
 from statemachines.callbacks import BudgetSelector, Selector
 

@@ -16,6 +16,8 @@ class Place(NamedTuple):
     """In `engine.cli`."""
     panel: Panel
     about: str
+    more: str = ""
+    """The module with a group's other commands, imported when one of them or their list is wanted."""
 
 
 COMMANDS: Final[dict[str, Place]] = {
@@ -33,7 +35,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "diff": Place("ask", Panel.ASK, "Show what changed between two moments, field by field, at all levels."),
     "whatif": Place("whatif", Panel.ASK, "Simulate a recorded history with another scheduler, other queues or nodes."),
     "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
-    "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
+    "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them.", "job_commands"),
     "queue": Place("queue_group", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them."),
     "node": Place("scheduling_groups", Panel.ASK, "Nodes: what they have, what is used, and by whom."),
     "tenant": Place("scheduling_groups", Panel.ASK, "Tenants: namespaces, weights, quotas and use."),

@@ -19,7 +19,7 @@ from engine.history.subscribe import CaughtUp, Followed, Start, Subscription, Wa
 from engine.history.token import is_token
 from engine.log.errors import LogError
 from engine.log.port import Record
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.runtime.signals import Signals
 from statemachines.vocabulary import Level
 

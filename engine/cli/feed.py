@@ -31,8 +31,8 @@ from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects, unpacked
 from engine.log.producer_time import wall_clock as now
-from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
+from engine.runtime.opening import opened
 from engine.runtime.settings import Settings
 from engine.simulation.traces import BadRow, ImportReport, cluster_of, import_rows, read_trace, sample_trace, with_tenants
 

@@ -15,10 +15,11 @@ from engine.cli.arguments import By, NoProcessOption, ReasonOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
-from engine.history.dead_letters import Letter, latest_letters, meant_letters, objection, redriven
+from engine.history.dead_letters import Letter, latest_letters, meant_letters
 from engine.history.formatting import stamp
+from engine.history.redrive import objection, redriven
 from engine.log.producer_time import wall_clock as now
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 
 __all__ = ["letters"]
 

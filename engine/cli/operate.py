@@ -26,9 +26,9 @@ from engine.kubernetes.reading.object_files import standard_input
 from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog
 from engine.processor.partitions import shard_count
-from engine.runtime.engine import opened, run_lock
+from engine.runtime.engine import run_lock
 from engine.runtime.errors import FINDING
-from engine.runtime.opening import is_shared, open_log
+from engine.runtime.opening import is_shared, open_log, opened
 from engine.runtime.stages import stages_of
 
 __all__ = ["export", "import_", "log_group", "verify"]

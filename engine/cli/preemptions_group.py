@@ -12,13 +12,13 @@ from engine.application.preemptions import Preemptions
 from engine.application.questions import Questions
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption
-from engine.cli.jobs import issue
+from engine.cli.job_commands import issue
 from engine.cli.render import whole_table
 from engine.cli.standings import NONE
 from engine.events.inputs import CommandIssued
 from engine.history.formatting import moment, stamp
 from engine.history.preemptions import NoticeView, notice_named, told
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 
 __all__ = ["preemptions"]
 

@@ -16,8 +16,8 @@ from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, setti
 from engine.history.reading import cluster_facts
 from engine.log.errors import LogUnavailableError
 from engine.log.producer_time import wall_clock as now
-from engine.runtime.engine import opened
 from engine.runtime.errors import BAD_INPUT, FINDING, NotFoundError
+from engine.runtime.opening import opened
 
 __all__ = ["prices"]
 

@@ -30,7 +30,7 @@ from engine.cli.standings import (
 )
 from engine.history.formatting import amount
 from engine.log.producer_time import wall_clock as now
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.scheduling.standings import QueueStanding
 
 __all__ = ["queues"]

@@ -17,9 +17,9 @@ from engine.history.formatting import exact, length
 from engine.history.status import ShardStatus, shard_status
 from engine.processor.partitions import shard_count
 from engine.runtime import run as processes
-from engine.runtime.engine import opened, run_lock
+from engine.runtime.engine import run_lock
 from engine.runtime.logging_config import written
-from engine.runtime.opening import is_shared
+from engine.runtime.opening import is_shared, opened
 from engine.runtime.stages import stages_of
 
 __all__ = ["run", "status"]

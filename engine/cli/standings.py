@@ -17,7 +17,7 @@ from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.history.formatting import amount
 from engine.log.port import SearchableLog
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.runtime.stages import SCHEDULING_OFF
 from engine.scheduling.standings import GroupStanding
 

@@ -17,7 +17,7 @@ from engine.cli.arguments import ClusterOption, moment
 from engine.cli.output import Output
 from engine.history.exact_numbers import dumps
 from engine.history.formatting import exact
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.simulation.comparison import Compared, Comparison, Figure, Number
 from engine.simulation.measures import FIGURES
 

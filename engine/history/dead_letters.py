@@ -1,4 +1,4 @@
-"""Dead letters: unreadable inputs, how to redrive them, and which ones were discarded."""
+"""Dead letters: unreadable inputs, and which ones were discarded."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import base64
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from engine.events import Event, Message, Topic, decode
+from engine.events import Event, Topic, decode
 from engine.events.outcomes import DeadLettered, LetterDiscarded
-from engine.events.vocabulary import INPUT_TOPICS
 from engine.history.errors import NotFoundError
-from engine.kubernetes.edge import Refused, Taken, to_inputs
-from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
-from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
-from engine.processor.dead_letters import original
 
-__all__ = ["Letter", "dead_lettered", "dead_letters", "latest_letters", "meant_letters", "objection", "redriven"]
+__all__ = ["Letter", "dead_lettered", "dead_letters", "latest_letters", "meant_letters"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
@@ -80,31 +75,3 @@ def dead_lettered(log: Searchable, topic: Topic) -> set[tuple[int, int]]:
     """Return partition and offset of each dead-lettered record of a topic, readable ones with too many outputs included."""
     letters = (event.data for event in dead_letters(log))
     return {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
-
-
-def objection(letter: DeadLettered) -> str | None:
-    """Return why a dead letter cannot be redriven; `None` if it can."""
-    if letter.digest:
-        return "was too large to be kept"
-    if letter.topic not in INPUT_TOPICS:
-        return f"is no input: stages write {letter.topic}, and its consumers would see the record twice"
-    return None
-
-
-def redriven(event: Event[DeadLettered], accelerators: Accelerators = BUILT_IN) -> list[tuple[Topic, Sequence[Message]]]:
-    """Return the messages to append to redrive a dead letter.
-
-    An input returns unchanged to its topic. An object that the edge could not read goes through the edge of this release.
-    """
-    letter = event.data
-    message = original(letter)
-    if message.type or not message.source:
-        return [(cast("Topic", letter.topic), [message])]
-    inputs: list[tuple[Topic, Sequence[Message]]] = []
-    for item in read_documents(message.data):
-        match to_inputs(item, message.clusterid, message.recordedtime, accelerators):
-            case Taken(topic, messages):
-                inputs.append((topic, messages))
-            case Refused(topic, again):
-                inputs.append((topic, [again]))
-    return inputs

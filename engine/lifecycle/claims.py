@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from engine.events import Data, Event, decode, from_cloudevent
 from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
-from engine.kubernetes.manifests.manifest import read_identity
+from engine.kubernetes.manifests.identity import read_identity
 from engine.kubernetes.reading.identity import job_name
 
 __all__ = ["LOCATED", "Claim", "claim_of", "namespace_of", "restore"]

@@ -23,8 +23,9 @@ from engine.events.inputs import (
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobRevised
 from engine.events.outcomes import Fault, JobRejected
 from engine.events.times import SECOND
+from engine.kubernetes.manifests.identity import read_identity
 from engine.kubernetes.manifests.job_bounds import first_faults
-from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
+from engine.kubernetes.manifests.manifest import read_manifest, update_spec
 from engine.kubernetes.reading.fields import mapping
 from engine.kubernetes.reading.pod_shape import plugin_annotations, pod_shape
 from engine.lifecycle.action_request import ActionRequest

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 
 from engine.events.times import SECOND
 from engine.log.lock import RunLock
-from engine.log.port import Log, SearchableLog
+from engine.log.port import Log
 from engine.processor.observer import Observer
 from engine.processor.partitions import shard_count, takes_inputs
 from engine.processor.processor import Processor
@@ -20,31 +20,11 @@ from engine.processor.recovery import StoppedRecoveryError
 from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
 from engine.runtime.gc_control import freeze_live_objects
-from engine.runtime.opening import is_shared, open_log
+from engine.runtime.opening import is_shared
 from engine.runtime.settings import Settings
 from engine.runtime.switch_interval import long_turns
 
-__all__ = ["Engine", "opened", "run_lock", "watchdog_of"]
-
-
-@contextmanager
-def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[SearchableLog]:
-    """Open the log of the settings for a `with` block.
-
-    Args:
-        settings: name the log.
-        create: create the file if it does not exist.
-        readonly: reject writes.
-
-    Raises:
-        LogError: it cannot be opened; the text says what to do.
-        ValueError: the URL is malformed.
-    """
-    log = open_log(settings.log, create=create, readonly=readonly)
-    try:
-        yield log
-    finally:
-        log.close()
+__all__ = ["Engine", "run_lock", "watchdog_of"]
 
 
 def run_lock(settings: Settings) -> RunLock | None:

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from streams.log import KafkaLog
     from streams.settings import KafkaSettings
 
-__all__ = ["KAFKA", "UNOPENED", "StoppedError", "awaited", "is_shared", "kafka_of", "not_installed", "open_log", "opened_at_start"]
+__all__ = [
+    "KAFKA",
+    "UNOPENED",
+    "StoppedError",
+    "awaited",
+    "is_shared",
+    "kafka_of",
+    "not_installed",
+    "open_log",
+    "opened",
+    "opened_at_start",
+]
 
 KAFKA: Final = "kafka://"
 UNOPENED: Final = "the log is not open yet"
@@ -78,6 +89,26 @@ def open_log(
         log.close()
         raise ValueError(f"{url} has {found} partitions a topic, not {partitions}; create the topics with that number")
     return log
+
+
+@contextmanager
+def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[SearchableLog]:
+    """Open the log of the settings for a `with` block.
+
+    Args:
+        settings: name the log.
+        create: create the file if it does not exist.
+        readonly: reject writes.
+
+    Raises:
+        LogError: it cannot be opened; the text says what to do.
+        ValueError: the URL is malformed.
+    """
+    log = open_log(settings.log, create=create, readonly=readonly)
+    try:
+        yield log
+    finally:
+        log.close()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from causes_in_order import must_be_in_order
 
 from engine.history.reading import history_of, job_events
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.runtime.settings import Settings
 from engine.simulation import sample_trace
 

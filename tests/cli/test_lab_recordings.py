@@ -11,7 +11,7 @@ from causes_in_order import must_be_in_order
 from lab_recordings import Line, differences, read_recording, shown_by
 
 from engine.history.reading import events_of, history_of
-from engine.runtime.engine import opened
+from engine.runtime.opening import opened
 from engine.runtime.settings import Settings
 
 SHARED = os.environ.get("LAHAR_SHARED")

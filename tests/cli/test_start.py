@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 
+import lahar
 from engine.cli.app import Lahar, app
 from engine.cli.commands import COMMANDS
 
@@ -30,6 +32,26 @@ HEAVY = {
     "transitions",
     "yaml",
 }
+PROCESSING = {
+    "aiokafka",
+    "engine.application.feed",
+    "engine.billing.stage",
+    "engine.kubernetes.edge",
+    "engine.kubernetes.manifests.manifest",
+    "engine.lifecycle.stage",
+    "engine.processor.processor",
+    "engine.runtime.engine",
+    "engine.scheduling",
+    "engine.simulation",
+    "http.server",
+    "jsonschema",
+    "numpy",
+    "prometheus_client",
+    "re2",
+    "transitions",
+    "yaml",
+}
+POD = {"spec": {"containers": [{"name": "main", "image": "x"}], "restartPolicy": "Never"}}
 RUN = """
 import json, sys
 from engine.cli.main import app
@@ -61,14 +83,26 @@ def test_a_command_imports_nothing_that_only_others_need(command: str, needless:
     assert needless & started(command, "--help")[1] == set()
 
 
+@pytest.mark.parametrize(("arguments", "most"), [(("--version",), 14), (("job", "list"), 140), (("why", "default/train"), 176)])
+def test_a_command_that_reads_imports_nothing_that_processes(tmp_path: Path, arguments: tuple[str, ...], most: int) -> None:
+    """`most` bounds the modules of the engine: a new import at the top of one that all share shows here."""
+    log = f"sqlite:{tmp_path / 'one.db'}"
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {"template": POD}}
+    with lahar.open(log) as opened:
+        opened.submit(job)
+    modules = started("--log", log, *arguments)[1]
+    assert modules & PROCESSING == set()
+    assert sum(name.partition(".")[0] in {"engine", "statemachines", "streams"} for name in modules) <= most
+
+
 def test_the_table_is_what_the_commands_say_of_themselves() -> None:
     root = typer.main.get_command(app)
     assert isinstance(root, Lahar)
     commands = root.commands
     assert set(commands) == set(COMMANDS)
-    for name, (_, panel, about) in COMMANDS.items():
-        assert commands[name].rich_help_panel == panel, name
-        assert (commands[name].help or "").partition("\n\n")[0].replace("\n", " ") == about, name
+    for name, place in COMMANDS.items():
+        assert commands[name].rich_help_panel == place.panel, name
+        assert (commands[name].help or "").partition("\n\n")[0].replace("\n", " ") == place.about, name
     panels = [place.panel for place in COMMANDS.values()]
     assert panels == sorted(panels, key=list(type(panels[0])).index)
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from engine.events import raw_message
-from engine.history.dead_letters import dead_letters, redriven
+from engine.history.dead_letters import dead_letters
+from engine.history.redrive import redriven
 from engine.kubernetes.edge import line_to_inputs
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog

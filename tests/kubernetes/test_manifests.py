@@ -12,7 +12,8 @@ import pytest
 import yaml
 from manifest_builders import container, paths, task, template, vcjob
 
-from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
+from engine.kubernetes.manifests.identity import read_identity
+from engine.kubernetes.manifests.manifest import read_manifest, update_spec
 from engine.kubernetes.reading.accelerators import Accelerators
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, Requests
 

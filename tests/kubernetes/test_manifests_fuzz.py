@@ -13,7 +13,8 @@ from manifest_builders import OPEN, batch_job, container, task, template, vcjob
 
 from engine.conformance.admission import dependency_order, validate_create, validate_task_topology, validate_update
 from engine.kubernetes.manifests.event_schemas import data_fault, schema_fault
-from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
+from engine.kubernetes.manifests.identity import read_identity
+from engine.kubernetes.manifests.manifest import read_manifest, update_spec
 from engine.kubernetes.reading.requests import effective_requests
 
 TEXT = """a task-1 learner none restricted Always Never PodFailed * MainTaskEvent RestartPod default root 1 500m 1Gi -1 1h 5s Upper

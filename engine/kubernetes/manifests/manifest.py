@@ -7,8 +7,7 @@ Nothing here raises, whatever the manifest: an error is a fault with its path, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from hashlib import sha256
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from engine.kubernetes.manifests.batch_job import (
     batch_spec,
     batch_unused_fields,
 )
+from engine.kubernetes.manifests.identity import generated_name
 from engine.kubernetes.manifests.job_bounds import first_faults, job_faults, manifest_faults, own_faults
 from engine.kubernetes.manifests.job_shapes import BatchJob, BatchJobSpec, VolcanoJob, VolcanoJobSpec
 from engine.kubernetes.manifests.lahar_rules import lahar_faults
@@ -36,32 +36,15 @@ from engine.kubernetes.manifests.update_rules import fixed_digest, update_faults
 from engine.kubernetes.manifests.vcjob_rules import create_faults, queue_faults, schema_faults
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE, fill_defaults, unused_fields, volcano_spec
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
-from engine.kubernetes.reading.fields import mapping
-from engine.kubernetes.reading.identity import job_name, people
 from engine.kubernetes.reading.shapes import Metadata, Shape, read_shape, unknown_fields
 from statemachines.spec import JobSpec
 
-__all__ = ["ReadJob", "read_identity", "read_manifest", "replacement_faults", "update_spec"]
+__all__ = ["ReadJob", "read_manifest", "replacement_faults", "update_spec"]
 
 _VOLCANO: Final = "batch.volcano.sh/"
 _ACCEPTED: Final = "write apiVersion batch.volcano.sh/v1alpha1 or batch/v1, kind Job"
 _ALWAYS_THERE: Final = ({"name": "root", "state": "Open"}, {"name": DEFAULT_QUEUE, "state": "Open"})
 """Queues that Volcano makes itself."""
-
-
-def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str, str]:
-    """Return namespace, name and tenant of a job that is submitted, of any manifest and without judging it.
-
-    Those of one that `read_manifest` takes are the ones it reads.
-
-    Args:
-        manifest: as there.
-        seed: as there.
-    """
-    metadata = mapping(manifest.get("metadata"))
-    namespace, name, _ = job_name(manifest)
-    tenant, _, _ = people(mapping(metadata.get("labels")))
-    return namespace, name if name == metadata.get("name") else _generated(name, seed), tenant or namespace
 
 
 def read_manifest(
@@ -244,7 +227,7 @@ def _head(kind: str, given: Metadata | None, seed: str) -> tuple[Metadata, ReadJ
     metadata = given or Metadata()
     metadata.namespace = metadata.namespace or "default"
     if not metadata.name and metadata.generate_name:
-        metadata.name = _generated(metadata.generate_name, seed)
+        metadata.name = generated_name(metadata.generate_name, seed)
     name, labels = metadata.name or "", dict(metadata.labels or {})
     job = ReadJob(
         kind=kind,
@@ -259,10 +242,6 @@ def _head(kind: str, given: Metadata | None, seed: str) -> tuple[Metadata, ReadJ
     )
     message = None if qualified_name_fault(name) else subdomain_fault(name)
     return metadata, job, [("metadata.name", f"{message} (Kubernetes would refuse {name})")] if message else []
-
-
-def _generated(prefix: str, seed: str) -> str:
-    return prefix and prefix[:58] + sha256(seed.encode(errors="replace")).hexdigest()[:5]
 
 
 def _metadata_faults(metadata: Metadata) -> Iterator[Fault]:

@@ -1,0 +1,32 @@
+"""Identity of a submitted job: namespace, name and tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from engine.kubernetes.reading.fields import mapping
+from engine.kubernetes.reading.identity import job_name, people
+
+__all__ = ["generated_name", "read_identity"]
+
+
+def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str, str]:
+    """Return namespace, name and tenant of a job that is submitted, of any manifest and without judging it.
+
+    They equal those of `read_manifest` for a manifest that it accepts.
+
+    Args:
+        manifest: as there.
+        seed: as there.
+    """
+    metadata = mapping(manifest.get("metadata"))
+    namespace, name, _ = job_name(manifest)
+    tenant, _, _ = people(mapping(metadata.get("labels")))
+    return namespace, name if name == metadata.get("name") else generated_name(name, seed), tenant or namespace
+
+
+def generated_name(prefix: str, seed: str) -> str:
+    """Return a name for a `generateName`, as Kubernetes would make one: the prefix and five digits of the seed's digest."""
+    return prefix and prefix[:58] + sha256(seed.encode(errors="replace")).hexdigest()[:5]
