@@ -1,0 +1,81 @@
+"""Names and docstrings use the words of docs/glossary.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = ("engine", "lahar", "statemachines", "streams")
+OPENING = re.compile(r"(what|who|of|those|whatever|which|whoever)\b", re.IGNORECASE)
+REMAINING = {
+    "engine/history/budgets.py: BudgetStanding",
+    "engine/scheduling/standings.py: GroupStanding",
+    "engine/scheduling/standings.py: NodeStanding",
+    "engine/scheduling/standings.py: PodStanding",
+    "engine/scheduling/standings.py: QueueStanding",
+    "engine/scheduling/standings.py: QuotaStanding",
+    "engine/scheduling/standings.py: TenantStanding",
+    "streams/client/metadata.py: heard",
+}
+"""Names that still hold a banned word; none may be added."""
+OPENINGS = {
+    "engine/application": 4,
+    "engine/billing": 10,
+    "engine/conformance": 2,
+    "engine/history": 6,
+    "engine/kubernetes": 11,
+    "engine/lifecycle": 3,
+    "engine/log": 7,
+    "engine/processor": 3,
+    "engine/scheduling": 44,
+    "engine/simulation": 10,
+    "statemachines": 1,
+    "streams": 8,
+}
+"""Greatest number of docstrings by package that still begin with such a word; packages that are not named have none."""
+
+
+def modules() -> list[Path]:
+    return [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def banned() -> set[str]:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    return set(re.findall(r"`([a-z]+)`", page.partition("## Banned words")[2].partition("`tests/")[0]))
+
+
+def words(name: str) -> set[str]:
+    return set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
+
+
+def named(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    return [path.stem, *(name for name in defined if not name.startswith("_"))]
+
+
+def test_no_public_name_holds_a_banned_word() -> None:
+    refused = banned()
+    assert len(refused) == 9
+    found = {f"{path.relative_to(ROOT)}: {name}" for path in modules() for name in named(path) if words(name) & refused}
+    assert found <= REMAINING
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    found: Counter[str] = Counter()
+    for path in modules():
+        parts = path.relative_to(ROOT).parts
+        package = "/".join(parts[:2]) if parts[0] == "engine" else parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found[package] += OPENING.match(ast.get_docstring(node) or "") is not None
+    assert {package: count for package, count in found.items() if count > OPENINGS.get(package, 0)} == {}
+
+
+def test_terms_of_the_glossary_are_explained_once() -> None:
+    terms = re.findall(r"^- \*\*(.+?)\*\*: .+\(.+\)\.$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(terms) >= 60
+    assert len(set(terms)) == len(terms)
