@@ -12,7 +12,6 @@ Its docstring is its help text, followed by `examples=[…]`; errors need not be
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from engine import __version__
 from engine.cli.commands import COMMANDS
 from engine.cli.help import ZONE_HELP, Command, Commands, Group, Panel, use_zone
 from engine.cli.output import Output
+from engine.gc_pause import collector_paused
 
 if TYPE_CHECKING:
     from engine.runtime.settings import Settings
@@ -178,13 +178,8 @@ def _made_of(imported: frozenset[str]) -> dict[str, Any]:  # noqa: ARG001 - what
 
 def _import(module: str) -> None:
     """Import a module of commands; without garbage collection, a tenth of the time: what modules make stays."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with collector_paused():
         import_module(f"engine.cli.{module}")
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _imported() -> dict[str, Any]:

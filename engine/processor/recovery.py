@@ -6,11 +6,10 @@ basis includes them, as when the shard took them.
 
 from __future__ import annotations
 
-import gc
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
@@ -19,6 +18,7 @@ from typing import Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, decode
 from engine.events.outcomes import Accounted, DeadLettered
+from engine.gc_pause import collector_paused
 from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
 from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView, Transactional
 from engine.log.ranges import RECORDED, records_between
@@ -81,7 +81,8 @@ def recover(
         LogDamagedError: own output is missing.
         LogError: own output cannot be read by this release, or the log fails.
     """
-    with nullcontext() if hosted else _collector_paused():
+    # A fold creates millions of objects and no garbage cycles; looking for some would take a third of the time.
+    with nullcontext() if hosted else collector_paused():
         return _recover(log, stage, shard, held, every, stopped)
 
 
@@ -278,15 +279,3 @@ class _Absorbed:
                 f"{record.partition.topic}/{record.partition.number} at {record.offset} was read by another release: {error}"
             ) from error
         self._absorb(event, record.offset)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # A fold creates millions of objects and no garbage cycles; looking for some would take a third of the time.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

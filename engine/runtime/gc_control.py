@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from engine.gc_pause import collector_paused
+
 __all__ = ["GcControl", "freeze_live_objects"]
 
 _EVERY: Final = 10
@@ -61,14 +63,11 @@ def freeze_live_objects(every: int = _EVERY) -> Iterator[GcControl]:
     `every`: calls of `tick` between two collections.
     The collector belongs to the process: one thread enters the block, and it outlasts the other threads.
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    # Not a full one: that visits all objects of the program that feeds the log, each time.
-    gc.collect(1)
-    gc.freeze()
-    try:
-        yield GcControl(every)
-    finally:
-        gc.unfreeze()
-        if enabled:
-            gc.enable()
+    with collector_paused():
+        # Not a full one: that visits all objects of the program that feeds the log, each time.
+        gc.collect(1)
+        gc.freeze()
+        try:
+            yield GcControl(every)
+        finally:
+            gc.unfreeze()
