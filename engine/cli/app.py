@@ -124,10 +124,8 @@ class Lahar(ErrorsToExitCodes):
     @property  # type: ignore[override]  # of typer's own click, which is private
     def commands(self) -> dict[str, Any]:
         """All commands, imported."""
-        for place in COMMANDS.values():
-            _import(place.module)
-            if place.more:
-                _import(place.more)
+        for module in _modules():
+            _import(module)
         return _imported()
 
     @commands.setter
@@ -184,8 +182,12 @@ def _import(module: str) -> None:
 
 def _imported() -> dict[str, Any]:
     """Return the commands whose modules are imported."""
-    modules = chain.from_iterable((place.module, place.more) for place in COMMANDS.values())
-    return _made_of(frozenset(module for module in modules if f"engine.cli.{module}" in sys.modules))
+    return _made_of(frozenset(module for module in _modules() if f"engine.cli.{module}" in sys.modules))
+
+
+def _modules() -> Iterator[str]:
+    """Return the modules of all commands."""
+    return chain.from_iterable(place.modules for place in COMMANDS.values())
 
 
 class PartialGroup(Group):
@@ -203,8 +205,9 @@ class PartialGroup(Group):
         return super().list_commands(ctx)
 
     def _complete(self) -> None:
-        _import(COMMANDS[self.name or ""].more)
-        self.commands.update(_imported()[self.name or ""].commands)
+        name = self.name or ""
+        _import(COMMANDS[name].more)
+        self.commands.update(_imported()[name].commands)
 
 
 def group(name: str, panel: Panel, about: str) -> Commands:

@@ -17,7 +17,12 @@ class Place(NamedTuple):
     panel: Panel
     about: str
     more: str = ""
-    """The module with a group's other commands, imported when one of them or their list is wanted."""
+    """The module with a group's other commands, imported when one of them or their list is wanted; empty: all are in `module`."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """All modules of the command."""
+        return (self.module, self.more) if self.more else (self.module,)
 
 
 COMMANDS: Final[dict[str, Place]] = {
