@@ -59,12 +59,11 @@ def _struct(cls: type[Any]) -> tuple[type[Struct], Callable[[Struct], Any]]:
         if part is None:
             kind = _converted(hint)
         else:
-            kind, make = _struct(part)
+            made, make = _struct(part)
             parts.append((len(found), make))
-            if hint is not part:
-                kind = Union[kind, None]  # noqa: UP007 - of a class that is known at run time only
+            kind = made if hint is part else Union[made, None]  # noqa: UP007 - of a class that is known at run time only
             if default == {"default": MISSING, "default_factory": part}:
-                default["default_factory"] = kind
+                default["default_factory"] = made
             elif default != {"default": None, "default_factory": MISSING}:  # the only defaults that a struct has as well
                 raise _UnknownTypeError(hint)
         known: dict[str, Any] = {name: value for name, value in default.items() if value is not MISSING}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from dataclasses import field as with_default
 from typing import Any
 
 import pytest
@@ -121,6 +123,31 @@ def test_whatever_bytes_come_are_read_and_refused_as_pydantic_does(name, data):
     expected = by_pydantic(name, content)
     assert by_decode(name, content) == expected
     assert by_msgspec(name, content) in {expected, "refused"}
+
+
+@dataclass(slots=True)
+class Inner:
+    number: int = 1
+
+
+@dataclass(slots=True)
+class Outer:
+    missing: Inner | None = with_default(default_factory=Inner)
+    absent: Inner | None = None
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"{}", Outer(Inner(1), None)),
+        (b'{"missing":null,"absent":{"number":2}}', Outer(None, Inner(2))),
+        (b'{"missing":{},"absent":null}', Outer(Inner(1), None)),
+    ],
+)
+def test_a_part_that_may_be_absent_has_its_own_default(content, expected):
+    decoder = fast_decoder(Outer)
+    assert decoder is not None
+    assert decoder(content) == expected
 
 
 NO_OBSERVATIONS = [b"", b"[1]", b"{", b'{"uid":"\xff"}', b'{"uid":"\\ud800"}', b"[" * 100_000, b'{"index":1e999}', b'{"x":NaN}']
