@@ -78,7 +78,9 @@ def _task(content: Content) -> TaskSpec:
 def _policies(content: Content) -> tuple[Policy, ...]:
     policies = []
     for policy in content.get("policies") or ():
-        events = (*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else ()))
+        events = tuple(policy.get("events") or ())
+        if policy.get("event"):
+            events += (policy["event"],)
         timeout = policy.get("timeout")
         policies.append(
             Policy(policy["action"], events, policy.get("exit_code"), None if timeout is None else parse_duration(str(timeout)))

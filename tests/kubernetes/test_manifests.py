@@ -322,7 +322,7 @@ class TestUpdate:
 
     def test_templates_that_were_dropped_are_compared_and_not_brought_back(self) -> None:
         old = spec_of(self.OLD)
-        old.tasks = [replace(one, template=None) for one in old.tasks]
+        old.tasks = tuple(replace(one, template=None) for one in old.tasks)
         a, b = self.OLD["spec"]["tasks"]
         assert paths(update_spec(old, vcjob(a, {**b, "template": template(container(image="new"))}, minAvailable=3))[1]) == ["spec"]
         spec, faults = update_spec(old, vcjob(a, b, minAvailable=3))

@@ -91,7 +91,7 @@ job_facts = st.builds(
         JobSpec,
         tasks=st.lists(
             st.builds(TaskSpec, name=st.sampled_from("ab"), replicas=counts, min_available=st.none() | counts), max_size=2
-        ),
+        ).map(tuple),
         min_available=counts,
         min_success=st.none() | counts,
         max_retry=counts,

@@ -135,12 +135,12 @@ policies = st.lists(
     st.builds(
         Policy,
         action=st.sampled_from(sorted(USER_ACTIONS)),
-        events=st.lists(st.sampled_from(["*", *EVENTS, "Custom"]), max_size=2),
+        events=st.lists(st.sampled_from(["*", *EVENTS, "Custom"]), max_size=2).map(tuple),
         exit_code=st.none() | st.integers(0, 2),
         timeout=st.none() | st.integers(0, 2),
     ),
     max_size=4,
-)
+).map(tuple)
 requests = st.builds(
     Request,
     event=st.sampled_from([None, *EVENTS, "Custom"]),

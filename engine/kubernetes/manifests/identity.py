@@ -18,8 +18,8 @@ def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str
     They equal those of `read_manifest` for a manifest that it accepts.
 
     Args:
-        manifest: as there.
-        seed: as there.
+        manifest: the object.
+        seed: distinguishes two submissions of one `generateName`, such as the command's id.
     """
     metadata = mapping(manifest.get("metadata"))
     namespace, name, _ = job_name(manifest)
