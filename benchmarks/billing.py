@@ -21,12 +21,12 @@ from typing import Final
 
 from billing_export import write
 from growth import resident
+from measures import Budget, Measured, measure
 from workload import BEGIN, OBSERVATIONS, life, lives, run
 
 from engine.billing.calendar import HOUR, next_hour
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
-from engine.cli.bench import Budget, Measured, measure
 from engine.events import Data, Event, Message, decode, encode
 from engine.events.inputs import ObjectApplied
 from engine.history.billing import check_billing

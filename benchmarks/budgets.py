@@ -7,13 +7,12 @@ from typing import Final
 
 import billing
 from growth import bytes_per_replica, many_jobs, many_replicas, trickle, trickle_bytes
+from measures import Budget, Measured
 from questions import asked
 from restart import pause, restart
 from throughput import edge, fold, memory, outputs, sqlite
 from workload import BEGIN
 from years import Year, years
-
-from engine.cli.bench import Budget, Measured
 
 __all__ = ["MEASURES"]
 

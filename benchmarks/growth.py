@@ -12,9 +12,9 @@ from statistics import median, median_low
 from time import perf_counter
 from typing import Final
 
+from measures import Measured
 from workload import BEGIN, SHARD, life, lives, run
 
-from engine.cli.bench import Measured
 from engine.events import Message, decode
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Final
 
+from measures import Measured
 from workload import BEGIN, lives, run
 
-from engine.cli.bench import Measured
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+from measures import Measured
 from pod_object import full_pod
 from workload import BEGIN, SHARD, lives, run
 
-from engine.cli.bench import Measured
 from engine.events import Message, decode
 from engine.kubernetes.edge import Taken, line_to_inputs
 from engine.lifecycle.stage import LifecycleStage

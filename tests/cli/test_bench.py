@@ -30,7 +30,7 @@ def test_an_unknown_measure_is_answered_with_those_that_there_are(lahar):
 def test_an_installation_has_none_and_says_where_they_are(lahar, folder: Path, monkeypatch: pytest.MonkeyPatch, missing: str):
     """A folder of that name among installed packages is somebody else's."""
     (folder / "benchmarks").mkdir()
-    for name in {"benchmarks/budgets.py", "pyproject.toml"} - {f"{missing}/budgets.py", missing}:
+    for name in {"benchmarks/bench.py", "pyproject.toml"} - {f"{missing}/bench.py", missing}:
         (folder / name).write_text("raise SystemExit('ran what is not ours')")
-    monkeypatch.setattr("engine.cli.bench._BENCHMARKS", folder / "benchmarks")
+    monkeypatch.setattr("engine.cli.checkout._ROOT", folder)
     assert "run `make bench` in a checkout" in lahar("bench", code=2).err
