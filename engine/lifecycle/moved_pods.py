@@ -12,7 +12,7 @@ from engine.events.jobs import TaskPhaseChanged
 from engine.lifecycle import lost_pods, observed_jobs, pod_identity
 from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.evolve import peek
-from engine.lifecycle.job import Attempt, Job
+from engine.lifecycle.job import Attempt, Job, Task
 from engine.lifecycle.observed_jobs import MOVED
 from engine.lifecycle.pod_inputs import follow
 from engine.lifecycle.pod_jobs import awaits_controller, direct_owner
@@ -61,20 +61,25 @@ def _may_take(state: ShardState, root: Job, job: Job, pod: PodObserved) -> bool:
 
 
 def leave(factory: EventFactory, job: Job, root: Job, pod: PodObserved) -> Events:
-    """Record that a pod moves from its job to the one above it. The phases of a job that keeps no pod follow."""
+    """Record that a pod moves from its job to the one above it, and change the phases of the job that it leaves."""
     attempt = job.by_uid[pod.uid]
     yield factory.event(job, _moved(job, attempt, root, pod), attempt.created)
-    task, time = job.tasks[attempt.task], attempt.since
+    if job.counts != Counters() or not job.live:  # else an earlier pod of its replica still lives, and the phases stay
+        yield from _change_phases(factory, job, job.tasks[attempt.task], attempt)
+    if job.lost:
+        yield from lost_pods.stop_waiting(factory, job, attempt)
+
+
+def _change_phases(factory: EventFactory, job: Job, task: Task, attempt: Attempt) -> Events:
+    time = attempt.since
     if task.counts == Counters() and task.phase != "Pending":
         yield factory.event(job, TaskPhaseChanged(attempt.task, "Pending", task.phase, reason=MOVED), max(task.since, time))
     if job.counts == Counters():
         yield from observed_jobs.follow_attempts(factory, job, time)
-    else:
-        if not job.live:  # all that is left has ended
-            time = max([one.since for one in job.attempts if one.uid is not None])
-        yield from follow(factory, job, {attempt.task: time})
-    if job.lost:
-        yield from lost_pods.stop_waiting(factory, job, attempt)
+        return
+    if not job.live:  # all that is left has ended
+        time = max([one.since for one in job.attempts if one.uid is not None])
+    yield from follow(factory, job, {attempt.task: time})
 
 
 def _moved(job: Job, attempt: Attempt, root: Job, pod: PodObserved) -> AttemptMoved:

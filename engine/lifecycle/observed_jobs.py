@@ -173,7 +173,10 @@ def _revision(factory: EventFactory, job: Job, seen: JobObserved, spec: JobSpec)
 
 
 def follow_attempts(factory: EventFactory, job: Job, time: int) -> Events:
-    """Let the phase follow the attempts after one of them has changed."""
+    """Change the job's phase after one of its attempts has changed.
+
+    While only earlier pods of its replicas live, whose later pods have moved to another job, the phase stays.
+    """
     expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
     moved = not job.live and bool(job.attempts) and job.counts == Counters()
     shown = attempts_show(
@@ -185,7 +188,7 @@ def follow_attempts(factory: EventFactory, job: Job, time: int) -> Events:
         expected=expected,
         moved=moved,
     )
-    if shown.phase != job.phase:
+    if shown.phase != job.phase and (moved or job.counts != Counters()):
         yield _change(factory, job, shown.phase, time, reason=MOVED if moved else None, inferred=shown.inferred)
 
 

@@ -102,6 +102,29 @@ def test_a_job_that_no_pod_is_left_in_is_neither_running_nor_failed_nor_complete
     assert driver.job("driver").rest is not None, "it is never forgotten"
 
 
+@pytest.mark.parametrize(("leaves", "task"), [("moves", "Pending"), ("is lost", "Failed")])
+def test_an_earlier_pod_of_a_replica_keeps_a_job_running_until_it_leaves(leaves: str, task: str) -> None:
+    def phases(driver: Driver) -> tuple[str, list[str], int]:
+        job = driver.job("driver")
+        return job.phase, [task.phase for task in job.tasks.values()], job.live
+
+    driver = Driver()
+    driver.node("n", ready="True", version="1")
+    driver.see(executor("x", 1, name="agg-0", index=0, created=2))
+    driver.see(executor("y", 1, name="agg-0", index=0, created=1))
+    driver.wait(61)
+    driver.see(leader())
+    driver.see(executor("x", 2, name="agg-0", index=0, created=2))
+    assert [move.pod for move in moves(driver)] == ["x"]
+    assert phases(driver) == ("Running", ["Running"], 1)
+    if leaves == "moves":
+        driver.see(executor("y", 2, name="agg-0", index=0, created=1))
+    else:
+        driver.take(driver.event(NodeDeleted("n", "2"), "n"))
+        driver.until(driver.now + 3 * LOSS_WAIT)
+    assert phases(driver) == ("Terminated", [task], 0)
+
+
 def test_a_pod_that_ends_with_the_observation_that_shows_its_root_ends_there() -> None:
     driver = executors_first()
     driver.see(executor("x", 2, "Succeeded", ended=9))
