@@ -16,10 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from experiments.jobs import BEGIN
+from experiments.trial import run, tiers
+
 from engine.events.inputs import NodeObserved
 from engine.events.times import SECOND
-from engine.experiments.jobs import BEGIN
-from engine.experiments.trial import run, tiers
 from engine.simulation.machines import read_nodes, sample_nodes
 from engine.simulation.traces import read_trace
 from engine.simulation.traces.rows import TraceRow

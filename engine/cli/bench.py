@@ -15,7 +15,7 @@ __all__ = ["bench"]
 
 
 def _benchmarks() -> ModuleType:
-    return tool("benchmarks", "bench", "benchmarks", "make bench")
+    return tool("bench", "benchmarks", "make bench")
 
 
 def _complete(incomplete: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tools that are part of a checkout of the sources and not of an installation."""
+"""Tools that are part of a checkout of the sources and not of an installation: measures and experiments."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["tool"]
 _ROOT: Final = Path(__file__).parents[2]
 
 
-def tool(folder: str, name: str, noun: str, command: str) -> ModuleType:
-    """Import a module of a checkout.
+def tool(name: str, noun: str, command: str) -> ModuleType:
+    """Import a module or package of the checkout's folder `benchmarks`.
 
     Args:
-        folder: its folder, from the root of the checkout.
-        name: its name in that folder.
-        noun: content of the module, for the message.
+        name: its name.
+        noun: its content, for the message.
         command: command to run in a checkout, for the message.
 
     Raises:
         ValueError: this is an installation.
     """
-    path = _ROOT / folder
-    if not (_ROOT / "pyproject.toml").is_file() or not path.joinpath(*name.split(".")).with_suffix(".py").is_file():
+    folder = _ROOT / "benchmarks"
+    there = (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+    if not there or not (_ROOT / "pyproject.toml").is_file():
         raise ValueError(f"an installed Lahar has no {noun}: run `{command}` in a checkout of its sources")
-    if str(path) not in sys.path:
-        sys.path.insert(0, str(path))
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     return import_module(name)

@@ -10,12 +10,14 @@ import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.cli.checkout import tool
 from engine.cli.output_files import check_files, write_files
-from engine.experiments import EXPERIMENTS, page
 from engine.runtime.errors import FINDING
 
-__all__ = ["experiment"]
+__all__ = ["NAMES", "experiment"]
 
+NAMES: Final = ("gang", "fair-share", "binpack", "task-topology", "notice", "paddlepaddle", "octopus")
+"""All experiments, in the order of `all`."""
 _ALL: Final = "all"
 _PAGE: Final = "experiments.html"
 
@@ -27,7 +29,7 @@ _PAGE: Final = "experiments.html"
 )
 def experiment(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of " + ", ".join([*EXPERIMENTS, _ALL]) + ".")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of " + ", ".join([*NAMES, _ALL]) + ".")],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for experiments.html, a page with plots; without it none.")
     ] = None,
@@ -37,20 +39,23 @@ def experiment(
 
     Each experiment runs with a feature and without it (docs/experiments.md). A row has what the report says (seed), what is
     measured (ours), and whether the claim holds with the feature or fails without it. Exit code 1 if a row is not ok.
+
+    The experiments are not installed with Lahar: this works in a checkout of its sources.
     """
     output = output_of(context, as_json)
-    if name != _ALL and name not in EXPERIMENTS:
-        raise ValueError(f"no experiment {name!r}; there are {', '.join([*EXPERIMENTS, _ALL])}")
+    if name != _ALL and name not in NAMES:
+        raise ValueError(f"no experiment {name!r}; there are {', '.join([*NAMES, _ALL])}")
     if out is not None:
         check_files(out, [_PAGE])
+    experiments = tool("experiments", "experiments", "lahar experiment")
     rows = []
-    for one in EXPERIMENTS if name == _ALL else [name]:
-        for row in EXPERIMENTS[one].rows():
+    for one in NAMES if name == _ALL else [name]:
+        for row in experiments.EXPERIMENTS[one].rows():
             rows.append(row)
             if output.as_json:
                 output.record({key: value for key, value in asdict(row).items() if key != "columns"})
     if out is not None:
-        write_files(out, {_PAGE: page(rows)})
+        write_files(out, {_PAGE: experiments.page(rows)})
     if not output.as_json:
         table = Table(box=None, pad_edge=False)
         for column in ("EXPERIMENT", "MEASURE", "SEED", "OURS", "OK"):

@@ -6,6 +6,9 @@ import re
 from math import log10
 
 import pytest
+from experiments import EXPERIMENTS
+
+from engine.cli.experiment import NAMES
 
 
 def plots(page: str) -> dict[str, list[str]]:
@@ -24,6 +27,10 @@ def test_an_experiment_is_a_table_of_rows_and_one_object_each_in_json(lahar):
 def test_a_claim_that_fails_is_a_finding(lahar, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("engine.scheduling.plugins.binpack.BinPack.node_order", lambda *_: None)
     assert " NO" in lahar("experiment", "binpack", code=1).out
+
+
+def test_the_command_offers_all_experiments():
+    assert tuple(EXPERIMENTS) == NAMES
 
 
 def test_an_unknown_experiment_is_answered_with_those_that_there_are(lahar):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from engine.experiments import EXPERIMENTS
+from experiments import EXPERIMENTS
 
 OURS = {
     "gang": {
@@ -92,6 +91,6 @@ def test_work_that_is_not_saved_on_notice_is_found(monkeypatch: pytest.MonkeyPat
 
 def test_trainers_that_go_on_as_one_are_found(monkeypatch: pytest.MonkeyPatch):
     """With trainers that hold the work as servers do, a dead one and a drained one take it with them."""
-    monkeypatch.setattr("engine.experiments.jobs.TrainingJob.holds_work", lambda *_: True)
+    monkeypatch.setattr("experiments.jobs.TrainingJob.holds_work", lambda *_: True)
     wrong = [row.measure for row in EXPERIMENTS["paddlepaddle"].rows() if not row.ok]
     assert wrong == ["dead trainer: seconds, two tasks", "slow trainer: seconds, two tasks, node drained"]

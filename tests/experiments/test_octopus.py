@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from experiments.first_come import FIRST_COME
+from experiments.jobs import BEGIN, Role, training
+from experiments.octopus import Load, rows
+from experiments.trial import node, run, tiers
 
 from engine.events.times import SECOND
-from engine.experiments.first_come import FIRST_COME
-from engine.experiments.jobs import BEGIN, Role, training
-from engine.experiments.octopus import Load, rows
-from engine.experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
 

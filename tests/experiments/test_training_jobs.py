@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from experiments.jobs import CLUSTER, Role, TrainingJob, training
+from experiments.paddlepaddle import progress
+from experiments.task_topology import slowdown
 from simulated import configuration, incident, machine
 
 from engine.application.simulation import Scenario, simulate_on
-from engine.experiments.jobs import CLUSTER, Role, TrainingJob, training
-from engine.experiments.paddlepaddle import progress
-from engine.experiments.task_topology import slowdown
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.scheduling.stage import SchedulingStage

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from experiments.jobs import Role, training
+from experiments.trial import Trial, node, run, tiers
 
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
 from engine.events.times import SECOND
-from engine.experiments.jobs import Role, training
-from engine.experiments.trial import Trial, node, run, tiers
 from engine.simulation.figures import Machine, machines_of
 from statemachines.spec import Requests
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from engine.events.inputs import ObjectApplied
 from engine.events.times import SECOND
-from engine.experiments.jobs import Role, training
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import Trial, node, run, tiers
 from engine.scheduling.model.queues import PreemptionMode
+from experiments.jobs import Role, training
+from experiments.rows import Column, Row
+from experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
 __all__ = ["rows"]

@@ -11,13 +11,13 @@ from statistics import fmean
 from typing import Final
 
 from engine.events.times import SECOND, Micros
-from engine.experiments.first_come import FIRST_COME, FirstCome
-from engine.experiments.jobs import CLUSTER
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import Trial, node, run, tiers
 from engine.simulation.figures import Figures, Machine, figures_of
 from engine.simulation.traces import read_trace, sample_trace
 from engine.simulation.workload import PlannedJob, plan
+from experiments.first_come import FIRST_COME, FirstCome
+from experiments.jobs import CLUSTER
+from experiments.rows import Column, Row
+from experiments.trial import Trial, node, run, tiers
 
 __all__ = ["FULL", "Load", "rows"]
 

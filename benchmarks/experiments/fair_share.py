@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from engine.events.inputs import ObjectApplied
-from engine.experiments.jobs import Role, TrainingJob, training
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import Trial, node, run, tiers
+from experiments.jobs import Role, TrainingJob, training
+from experiments.rows import Column, Row
+from experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
 __all__ = ["rows"]

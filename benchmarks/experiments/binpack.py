@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.experiments.jobs import Role, training
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import node, run, tiers
+from experiments.jobs import Role, training
+from experiments.rows import Column, Row
+from experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
 __all__ = ["rows"]

@@ -7,9 +7,9 @@ from random import Random
 from statistics import fmean, pstdev
 from typing import Final
 
-from engine.experiments.jobs import Role, TrainingJob, training
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import node, run, tiers
+from experiments.jobs import Role, TrainingJob, training
+from experiments.rows import Column, Row
+from experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
 __all__ = ["rows", "slowdown"]

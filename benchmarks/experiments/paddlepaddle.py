@@ -10,10 +10,10 @@ from typing import Final
 
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.times import SECOND
-from engine.experiments.jobs import Role, TrainingJob, training
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import node, run, tiers
 from engine.simulation.incidents import Incident
+from experiments.jobs import Role, TrainingJob, training
+from experiments.rows import Column, Row
+from experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
 __all__ = ["elastic_progress", "progress", "rows"]

@@ -7,10 +7,10 @@ from html import escape
 from itertools import groupby
 from operator import attrgetter
 
-from engine.experiments.registry import EXPERIMENTS
-from engine.experiments.rows import Row
 from engine.simulation.page import framed
 from engine.simulation.plots import columns, key
+from experiments.registry import EXPERIMENTS
+from experiments.rows import Row
 
 __all__ = ["page"]
 

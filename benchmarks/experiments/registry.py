@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from engine.experiments import binpack, fair_share, gang, notice, octopus, paddlepaddle, task_topology
-from engine.experiments.rows import Row
+from experiments import binpack, fair_share, gang, notice, octopus, paddlepaddle, task_topology
+from experiments.rows import Row
 
 __all__ = ["EXPERIMENTS", "Experiment"]
 

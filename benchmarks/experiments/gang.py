@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from math import inf
 from typing import Final
 
-from engine.experiments.jobs import Role, training
-from engine.experiments.rows import Column, Row
-from engine.experiments.trial import Trial, node, run, tiers
+from experiments.jobs import Role, training
+from experiments.rows import Column, Row
+from experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
 __all__ = ["rows"]

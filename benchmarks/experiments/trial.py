@@ -11,7 +11,6 @@ from engine.application.simulation import Scenario, simulate_on
 from engine.events import decode
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.times import SECOND, Micros
-from engine.experiments.jobs import BEGIN, CLUSTER
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.stage import Stage
@@ -23,6 +22,7 @@ from engine.simulation.event_queue import EventQueue
 from engine.simulation.incidents import Incident
 from engine.simulation.results_fold import ResultsFold
 from engine.simulation.workload import PlannedJob, Workload
+from experiments.jobs import BEGIN, CLUSTER
 
 __all__ = ["Trial", "node", "run", "tiers"]
 
