@@ -42,7 +42,7 @@ class KafkaShard:
             LayoutError: the shard was run before with other inputs, or over fewer partitions.
             LogDamagedError: the shard has written before, but its position is lost.
         """
-        self._cluster = cluster
+        self.cluster = cluster
         self._shard = shard
         self._inputs = tuple(inputs)
         self._group = cluster.settings.group(shard.stage, shard.number)
@@ -52,14 +52,14 @@ class KafkaShard:
         self._failure: LogError | None = None
         self._batch_bytes = BATCH_BYTES
         with unavailable_if(f"shard {shard} cannot be opened on {cluster.settings.where}"):
-            self._producer = Producer(cluster.background, cluster.settings, self._group)
+            self.producer = Producer(cluster.background, cluster.settings, self._group)
         try:
-            self._epoch = self._producer.epoch
+            self._epoch = self.producer.epoch
             stored, records = read_shard(cluster, shard)
             self._records: list[tuple[str, bytes]] | None = records
             self._position = self._checked(stored)
         except BaseException:
-            self._producer.close()
+            self.producer.close()
             raise
 
     @property
@@ -72,7 +72,7 @@ class KafkaShard:
         # Records read at the opening are valid until the first commit.
         records, self._records = self._records, None
         if records is None:
-            _, records = read_shard(self._cluster, self._shard)
+            _, records = read_shard(self.cluster, self._shard)
         return iter(records)
 
     def commit(self, commit: Commit) -> Position:
@@ -90,12 +90,12 @@ class KafkaShard:
             raise self._failure
         if any(output.topic == "dead-letters" for output in commit.outputs):
             # The dead letter may be a record whose key belongs to another partition, as the topic has grown.
-            self._cluster.learn()
-        self._cluster.must_not_have_grown()
+            self.cluster.learn()
+        self.cluster.must_not_have_grown()
         self._records = None
         position = Position(commit.vector, commit.now, self._position.shardsequence + len(commit.outputs))
-        stored = Stored(self._inputs, position, self._cluster.width)
-        offsets = {self._cluster.name(partition): found for partition, found in to_group(stored).items()}
+        stored = Stored(self._inputs, position, self.cluster.width)
+        offsets = {self.cluster.name(partition): found for partition, found in to_group(stored).items()}
         try:
             written = self._write(commit, stored, offsets)
         except RecordTooLargeError:
@@ -103,13 +103,13 @@ class KafkaShard:
         except BaseException as error:
             self._failure = self._error(error)
             if not isinstance(self._failure, FencedError):
-                self._cluster.unsure[self._shard] = self._epoch, self._position, position
-            self._producer.close()
+                self.cluster.unsure[self._shard] = self._epoch, self._position, position
+            self.producer.close()
             if self._failure is error or not isinstance(error, Exception):
                 raise
             # aiokafka keeps its error for a while; the traceback would keep the callers' frames and so the state in memory.
             raise self._failure from error.with_traceback(None)
-        self._cluster.wrote(written)
+        self.cluster.wrote(written)
         self._position = position
         return position
 
@@ -121,7 +121,7 @@ class KafkaShard:
         Raises:
             LogUnavailableError: the cluster cannot be written.
         """
-        cluster = self._cluster
+        cluster = self.cluster
         with unavailable_if(f"the mark of shard {self._shard} on {cluster.settings.where} cannot be written"):
             cluster.background.run(cluster.wire.commit_group(self._marks, {cluster.name(self._marked): 0}, text))
 
@@ -131,7 +131,7 @@ class KafkaShard:
         Raises:
             LogUnavailableError: the cluster cannot be read.
         """
-        cluster = self._cluster
+        cluster = self.cluster
         with unavailable_if(f"the mark of shard {self._shard} on {cluster.settings.where} cannot be read"):
             return cluster.background.run(cluster.group_offsets(self._marks)).get(self._marked, (0, ""))[1]
 
@@ -141,15 +141,15 @@ class KafkaShard:
             self._closed = True
             # The traceback refers to the callers' frames and so to the state: a reference cycle.
             self._failure = None
-            self._producer.close()
-            self._cluster.held.discard(self)
+            self.producer.close()
+            self.cluster.held.discard(self)
 
     def _write(
         self, commit: Commit, stored: Stored, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> dict[TopicPartition, int]:
         while True:
             try:
-                return self._producer.transact(self._batches(commit, stored), offsets, self._group)
+                return self.producer.transact(self._batches(commit, stored), offsets, self._group)
             except BatchTooLargeError as error:
                 if error.count > 1:
                     # Smaller batches may fit where one large batch did not. The smaller size stays while the shard is open.
@@ -159,13 +159,13 @@ class KafkaShard:
                     raise self._too_large(commit, error) from error
 
     def _batches(self, commit: Commit, stored: Stored) -> Batches:
-        batches = self._producer.batches()
+        batches = self.producer.batches()
         name, number = str(self._shard), self._shard.number
         sequence = self._position.shardsequence
         for output in commit.outputs:
             sequence += 1
             batches.add(self._place(output), encode(output.message, name, sequence, output.basis))
-        snapshots = self._cluster.name(self._cluster.place("snapshots", number))
+        snapshots = self.cluster.name(self.cluster.place("snapshots", number))
         for subject, state in commit.snapshot:
             batches.add_state(snapshots, f"{name}/{subject}".encode(), None if state is None else STATE_MARK + state)
         batches.add_state(snapshots, name.encode(), to_record(stored))
@@ -174,15 +174,15 @@ class KafkaShard:
     def _restart_producer(self) -> None:
         """Abort the transaction and continue with a new producer: brokers expect consecutive batch numbers; one was rejected."""
         # The abort fails if this holder is fenced; a new producer without it would fence the holder that has taken over.
-        self._producer.abort()
-        self._producer.close()
-        self._producer = Producer(self._cluster.background, self._cluster.settings, self._group, self._batch_bytes)
-        self._epoch = self._producer.epoch
+        self.producer.abort()
+        self.producer.close()
+        self.producer = Producer(self.cluster.background, self.cluster.settings, self._group, self._batch_bytes)
+        self._epoch = self.producer.epoch
         # Another process may have taken over in between, and this producer has just fenced it.
-        must_not_have_moved(self._cluster, self._shard, self._epoch, self._position, self._position)
+        must_not_have_moved(self.cluster, self._shard, self._epoch, self._position, self._position)
 
     def _place(self, output: Output) -> TopicPartition:
-        return self._cluster.name(output.partition(self._shard.number, self._cluster.partitions(output.topic)))
+        return self.cluster.name(output.partition(self._shard.number, self.cluster.partitions(output.topic)))
 
     def _too_large(self, commit: Commit, error: BatchTooLargeError) -> LogError:
         places = [place for place, output in enumerate(commit.outputs) if self._place(output) == error.partition]
@@ -201,12 +201,12 @@ class KafkaShard:
 
     def _checked(self, stored: Stored | None) -> Position:
         if stored is None:
-            must_not_have_written(self._cluster, self._shard, self._inputs)
+            must_not_have_written(self.cluster, self._shard, self._inputs)
             return Position((0,) * len(self._inputs))
         position = resume(self._shard, stored.inputs, self._inputs, stored.position)
-        if stored.partitions != self._cluster.width and (position.shardsequence or any(position.vector)):
+        if stored.partitions != self.cluster.width and (position.shardsequence or any(position.vector)):
             raise LayoutError(
-                f"shard {self._shard} was built on topics of {stored.partitions} partitions, now they have {self._cluster.width}: "
+                f"shard {self._shard} was built on topics of {stored.partitions} partitions, now they have {self.cluster.width}: "
                 f"keys have moved and their order is lost. {remedy(stored.partitions)}"
             )
         return position

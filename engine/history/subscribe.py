@@ -115,7 +115,8 @@ class Subscription:
         self._waiting: dict[int, deque[Record]] = {partition.number: deque() for partition in self._partitions}
         self._look = True
         """A partition's buffer is empty; all empty ones are read before the next event is chosen."""
-        self._jobs: dict[str, LabelledJob] = {}
+        self.jobs: dict[str, LabelledJob] = {}
+        """Jobs that are not forgotten, if the events that are wanted depend on them."""
         if self._wanted.asks_for_jobs and topic == "job-events":
             self._learn_jobs()
 
@@ -235,13 +236,13 @@ class Subscription:
             for record in records_between(self._log, partition, 0, self._places[partition.number].next, _READ):
                 self._learn(record.message)
                 if record.message.type == JobForgotten.TYPE:
-                    self._jobs.pop(record.message.subject, None)
+                    self.jobs.pop(record.message.subject, None)
 
     def _learn(self, message: Message) -> None:
         if message.type == JobOpened.TYPE:
-            self._jobs[message.subject] = LabelledJob.begin(cast("Event[JobOpened]", decode(message)))
-        elif message.type == JobRevised.TYPE and message.subject in self._jobs:
-            self._jobs[message.subject].change(decode(message).data, message.time)
+            self.jobs[message.subject] = LabelledJob.begin(cast("Event[JobOpened]", decode(message)))
+        elif message.type == JobRevised.TYPE and message.subject in self.jobs:
+            self.jobs[message.subject].change(decode(message).data, message.time)
 
     def _passes(self, message: Message) -> bool:
         wanted = self._wanted
@@ -251,7 +252,7 @@ class Subscription:
         elif wanted.asks_for_jobs:
             self._learn(message)
             # A forgotten job has no further events.
-            find = self._jobs.pop if message.type == JobForgotten.TYPE else self._jobs.get
+            find = self.jobs.pop if message.type == JobForgotten.TYPE else self.jobs.get
             job = find(message.subject, None)
             if job is None or wanted.tenant not in {None, job.tenant} or wanted.queue not in {None, job.queue}:
                 return False

@@ -48,15 +48,18 @@ class MemoryLog:
             largest: bytes that a record may have (`size_of`), to stand for a log with such a limit; `None`: any number.
             clock: gives the time at which something is appended (microseconds).
         """
-        self._largest = largest
+        self.largest = largest
+        """Bytes that a record may have; may be changed at any time."""
         self._clock = clock
         self._counts: dict[Topic, int] = {topic: 1 if topic in SINGLE_TOPICS else partitions for topic in get_args(Topic)}
-        self._records: dict[Partition, list[Record]] = {
+        self.records: dict[Partition, list[Record]] = {
             Partition(topic, number): [] for topic, count in self._counts.items() for number in range(count)
         }
-        self._positions: dict[Partition, list[int]] = {partition: [] for partition in self._records}
+        """All records, for tests that damage a log."""
+        self._positions: dict[Partition, list[int]] = {partition: [] for partition in self.records}
         self._written = 0
-        self._shards: dict[ShardId, _Shard] = {}
+        self.shards: dict[ShardId, _Shard] = {}
+        """Position and snapshot of each shard, for tests that damage them."""
         self._cursors: dict[str, dict[Partition, int]] = {}
         # Held without the condition, whose methods for that are in Python.
         self._lock = threading.RLock()
@@ -83,7 +86,7 @@ class MemoryLog:
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
         """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
         with self._lock:
-            found = self._records[partition][start : start + limit]
+            found = self.records[partition][start : start + limit]
         if not found:
             return found
         sizes = list(accumulate(record.size or size_of(record.message) for record in found))
@@ -92,7 +95,7 @@ class MemoryLog:
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last record."""
         with self._lock:
-            return len(self._records[partition])
+            return len(self.records[partition])
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
         """Take over a shard, fencing whoever holds it.
@@ -101,7 +104,7 @@ class MemoryLog:
             LayoutError: the shard was run before with other inputs.
         """
         with self._lock:
-            held = self._shards.setdefault(shard, _Shard(tuple(inputs)))
+            held = self.shards.setdefault(shard, _Shard(tuple(inputs)))
             held.inputs, held.position = tuple(inputs), resume(shard, held.inputs, inputs, held.position)
             held.epoch += 1
             return MemoryShard(self, shard, held)
@@ -109,7 +112,7 @@ class MemoryLog:
     def look(self, shard: ShardId) -> ShardView | None:
         """Return how a shard stands, without taking it over; `None` if it was never opened."""
         with self._lock:
-            held = self._shards.get(shard)
+            held = self.shards.get(shard)
             return None if held is None else ShardView(held.position, list(held.snapshot.items()))
 
     def cursor(self, name: str) -> dict[Partition, int]:
@@ -139,9 +142,9 @@ class MemoryLog:
     ) -> Iterator[Record]:
         """Yield the records of some topics in commit order, up to what is committed when the iteration begins."""
         with self._lock:
-            ends = {partition: len(found) for partition, found in self._records.items() if partition.topic in topics}
+            ends = {partition: len(found) for partition, found in self.records.items() if partition.topic in topics}
         runs = [
-            islice(zip(self._positions[partition], self._records[partition], strict=False), (start or {}).get(partition, 0), end)
+            islice(zip(self._positions[partition], self.records[partition], strict=False), (start or {}).get(partition, 0), end)
             for partition, end in ends.items()
         ]
         for _, record in merge(*runs, key=itemgetter(0)):
@@ -152,11 +155,11 @@ class MemoryLog:
         """Do nothing: there is nothing to release."""
 
     def _must_fit(self, messages: Iterable[Message]) -> None:
-        if self._largest is None:
+        if self.largest is None:
             return
         for place, message in enumerate(messages):
-            if size_of(message) > self._largest:
-                raise RecordTooLargeError(place, f"a record of {size_of(message)} bytes: the log takes {self._largest}")
+            if size_of(message) > self.largest:
+                raise RecordTooLargeError(place, f"a record of {size_of(message)} bytes: the log takes {self.largest}")
 
     def _write(
         self,
@@ -167,7 +170,7 @@ class MemoryLog:
         basis: tuple[int, ...] = (),
         size: int = 0,
     ) -> None:
-        records = self._records[partition]
+        records = self.records[partition]
         self._written += 1
         self._positions[partition].append(self._written)
         # As `new_message` does.

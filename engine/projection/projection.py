@@ -178,7 +178,7 @@ class Projection:
             for topic in _TOPICS
             for number in range(log.partitions(topic))
         }
-        places = self._places()
+        places = self.positions()
         if places is not None and all(_next(places, at) == end for at, end in ends.items()) and self._fits(log, ends, places):
             return 0
         with self._transaction():
@@ -221,7 +221,7 @@ class Projection:
                     self._connection.execute("ROLLBACK")
             raise
 
-    def _places(self) -> _Places | None:
+    def positions(self) -> _Places | None:
         """Return the file's positions; `None`: its tables are not of this form."""
         if not self._connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'form'").fetchone()[0]:
             return None
@@ -232,7 +232,7 @@ class Projection:
 
     def _continued(self, log: SearchableLog, ends: Mapping[Partition, int]) -> _Places:
         """Return the positions to continue from; if they are not of this log, the file is emptied first."""
-        places = self._places()
+        places = self.positions()
         if places is None or not self._fits(log, ends, places):
             self._empty()
             places, self._seen = {}, None

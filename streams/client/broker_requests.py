@@ -69,33 +69,34 @@ class Wire:
         """Partitions that end before the place at which they are read."""
         self._ended: dict[TopicPartition, int] = {}
         """The highest committed end that `ends` has returned, of each partition."""
-        self._client: Any = None
+        self.client: Any = None
+        """The connections below; `None`: not open."""
 
     async def start(self, topics: Iterable[str]) -> None:
         """Connect and learn who leads the partitions of some topics."""
-        self._client = AIOKafkaClient(**self._arguments)
-        await connect(self._client, self._arguments, self._seconds)
+        self.client = AIOKafkaClient(**self._arguments)
+        await connect(self.client, self._arguments, self._seconds)
         self._topics = sorted(topics)
-        await self._client.set_topics(self._topics)
+        await self.client.set_topics(self._topics)
 
     async def close(self) -> None:
         """Disconnect. Idempotent."""
-        if self._client is not None:
-            client, self._client = self._client, None
+        if self.client is not None:
+            client, self.client = self.client, None
             await client.close()
 
     def count(self, topic: str) -> int:
         """Return a topic's partition count in the last metadata (every 10 s); 0 if there is no such topic."""
-        return max(len(self._client.cluster.partitions_for_topic(topic) or ()), self._counts.get(topic, 0))
+        return max(len(self.client.cluster.partitions_for_topic(topic) or ()), self._counts.get(topic, 0))
 
     @property
     def refused(self) -> list[str]:
         """Topics that this user may not describe, whether they exist or not; from the last metadata."""
-        return sorted(self._client.cluster.unauthorized_topics.intersection(self._topics))
+        return sorted(self.client.cluster.unauthorized_topics.intersection(self._topics))
 
     async def learn(self) -> None:
         """Ask all brokers for partition counts; brokers learn of changes at different times."""
-        for topic, count in (await known(self._client, self._topics, self._seconds)).partitions.items():
+        for topic, count in (await known(self.client, self._topics, self._seconds)).partitions.items():
             self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
@@ -149,9 +150,9 @@ class Wire:
     async def _fetch_each_once(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
         by_leader: dict[int, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
         for partition, start in places.items():
-            by_leader[self._leader(partition)][partition.topic].append((partition.partition, start, _CHUNK_BYTES))
+            by_leader[self.leader(partition)][partition.topic].append((partition.partition, start, _CHUNK_BYTES))
         ended = {partition: self._ended.get(partition, 0) for partition in places}
-        answers = await asyncio.gather(*(self._client.send(leader, _fetch_request(wanted)) for leader, wanted in by_leader.items()))
+        answers = await asyncio.gather(*(self.client.send(leader, _fetch_request(wanted)) for leader, wanted in by_leader.items()))
         found: dict[TopicPartition, Chunk] = {}
         for answer in answers:
             for topic, parts in _without_replica(answer):
@@ -167,7 +168,7 @@ class Wire:
     async def _fetch_once(self, partition: TopicPartition, start: int) -> Chunk:
         request = _fetch_request({partition.topic: [(partition.partition, start, _CHUNK_BYTES)]})
         ended = self._ended.get(partition, 0)
-        answer = await self._client.send(self._leader(partition), request)
+        answer = await self.client.send(self.leader(partition), request)
         parts = [part for _, found in _without_replica(answer) for part in found]
         if not parts:
             raise RequestTimedOutError(f"the leader of {partition.topic}/{partition.partition} is throttled by a consumer quota")
@@ -198,9 +199,9 @@ class Wire:
     async def _offsets(self, partitions: list[TopicPartition], when: int, isolation: int) -> dict[TopicPartition, int]:
         by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         for partition in partitions:
-            by_leader[self._leader(partition)][partition.topic].append((partition.partition, when))
+            by_leader[self.leader(partition)][partition.topic].append((partition.partition, when))
         answers = await asyncio.gather(
-            *(self._client.send(leader, OffsetRequest(-1, isolation, list(topics.items()))) for leader, topics in by_leader.items())
+            *(self.client.send(leader, OffsetRequest(-1, isolation, list(topics.items()))) for leader, topics in by_leader.items())
         )
         found: dict[TopicPartition, int] = {}
         for answer in answers:
@@ -233,9 +234,9 @@ class Wire:
     async def _ask_coordinator(self, group: str, request: Any) -> Any:  # noqa: ANN401  aiokafka has no types
         node = self._coordinators.get(group)
         if node is None:
-            node = self._coordinators[group] = await self._client.coordinator_lookup(CoordinationType.GROUP, group)
+            node = self._coordinators[group] = await self.client.coordinator_lookup(CoordinationType.GROUP, group)
         try:
-            return await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
+            return await self.client.send(node, request, group=ConnectionGroup.COORDINATION)
         except BaseException:
             # Cancelled as well: one that does not answer within the time, a frozen one, would be asked for ever.
             self._coordinators.pop(group, None)
@@ -246,14 +247,19 @@ class Wire:
             self._coordinators.pop(group, None)
             _raise_for(code)
 
-    def _leader(self, partition: TopicPartition) -> int:
-        leader: int | None = self._client.cluster.leader_for_partition(partition)
+    def leader(self, partition: TopicPartition) -> int:
+        """Return the id of the broker that leads a partition.
+
+        Raises:
+            StaleMetadata: none does at this moment, as far as is known.
+        """
+        leader: int | None = self.client.cluster.leader_for_partition(partition)
         if leader is None or leader < 0:
             raise StaleMetadata(f"no broker leads {partition.topic}/{partition.partition} at this moment")
         return leader
 
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
-        return await retried(ask, self._seconds, self._client)
+        return await retried(ask, self._seconds, self.client)
 
 
 def _fetch_request(wanted: Mapping[str, list[Place]]) -> FetchRequest:

@@ -60,13 +60,14 @@ class Batches:
 
     def add(self, partition: TopicPartition, fields: Fields) -> None:
         """Put a record behind the others of its partition."""
-        self._append(partition, fields.key, fields.value, fields.headers)
+        self.append(partition, fields.key, fields.value, fields.headers)
 
     def add_state(self, partition: TopicPartition, key: bytes, value: bytes | None) -> None:
         """Put a record of a compacted topic behind the others; without a value it deletes its key."""
-        self._append(partition, key, value, [])
+        self.append(partition, key, value, [])
 
-    def _append(self, partition: TopicPartition, key: bytes, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
+    def append(self, partition: TopicPartition, key: bytes, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
+        """Put a record of any key, value and headers behind the others of its partition."""
         batches = self.by_partition[partition]
         if batches and batches[-1].append(timestamp=None, key=key, value=value, headers=headers) is not None:
             return
@@ -97,9 +98,11 @@ class Producer:
             KafkaError: no broker answers in time, or one says no.
         """
         self._background = background
-        self._owner: Final = TaskOwner()
+        self.owner: Final = TaskOwner()
+        """Owner of its tasks in the loop, which end with it."""
         self._seconds = settings.transaction_seconds if transactional_id else settings.delivery_seconds
-        self._producer: Any = None
+        self.aiokafka: Any = None
+        """The producer below; `None`: closed."""
         # As long a batch waits for its partition's leader.
         more: dict[str, Any] = {"enable_idempotence": True, "request_timeout_ms": int(settings.delivery_seconds * 1000)}
         self._batch_bytes: Final = batch_bytes
@@ -111,7 +114,7 @@ class Producer:
                 "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
             }
         try:
-            self._background.run(self._start(settings, more), self._owner)
+            self._background.run(self._start(settings, more), self.owner)
         except BaseException:
             self.close()
             raise
@@ -119,11 +122,11 @@ class Producer:
     @property
     def epoch(self) -> int:
         """Which holder of its transactional id it is."""
-        return int(self._producer._txn_manager.producer_epoch)  # noqa: SLF001  aiokafka does not show it
+        return int(self.aiokafka._txn_manager.producer_epoch)  # noqa: SLF001  aiokafka does not show it
 
     def batches(self) -> Batches:
         """Return an empty collection of records."""
-        return Batches(self._producer)
+        return Batches(self.aiokafka)
 
     def write(self, batches: Batches, on_wait: Callable[[], object] = lambda: None) -> dict[TopicPartition, int]:
         """Write records; return the offset behind the last one in each partition.
@@ -157,18 +160,18 @@ class Producer:
             ProducerFenced: another producer has the transactional id.
             KafkaError: no broker answers.
         """
-        self._run(self._producer.abort_transaction(), self._seconds)
+        self._run(self.aiokafka.abort_transaction(), self._seconds)
 
     def close(self) -> None:
         """Stop it, also within a request. Idempotent."""
-        self._background.run(self._stop(), self._owner)
+        self._background.run(self._stop(), self.owner)
 
     def _run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        return self._background.run(_within(seconds, coroutine), self._owner)
+        return self._background.run(_within(seconds, coroutine), self.owner)
 
     async def _start(self, settings: KafkaSettings, more: dict[str, Any]) -> None:
         arguments = settings.client_arguments()
-        self._producer = AIOKafkaProducer(
+        self.aiokafka = AIOKafkaProducer(
             **(arguments | more),
             acks="all",
             compression_type=None if settings.compression == "none" else settings.compression,
@@ -176,25 +179,26 @@ class Producer:
             max_request_size=_REQUEST_BYTES,
         )
         # A request that is not answered is sent again long before a batch is given up.
-        for part in (self._producer.client, self._producer._sender):  # noqa: SLF001
+        for part in (self.aiokafka.client, self.aiokafka._sender):  # noqa: SLF001
             part._request_timeout_ms = arguments["request_timeout_ms"]  # noqa: SLF001
-        await connect(self._producer.client, arguments, settings.request_seconds)
+        await connect(self.aiokafka.client, arguments, settings.request_seconds)
         # Its own `start` connects once, and does not say why it failed.
-        await _within(settings.request_seconds, self._producer._sender.start())  # noqa: SLF001
+        await _within(settings.request_seconds, self.aiokafka._sender.start())  # noqa: SLF001
 
     async def _write(self, batches: Batches, on_wait: Callable[[], object]) -> dict[TopicPartition, int]:
         notice = asyncio.get_running_loop().call_later(_NOTICE_SECONDS, on_wait)
         try:
-            return await self._send(batches)
+            return await self.send_in_loop(batches)
         finally:
             notice.cancel()
 
-    async def _send(self, batches: Batches) -> dict[TopicPartition, int]:
+    async def send_in_loop(self, batches: Batches) -> dict[TopicPartition, int]:
+        """Send batches, in the loop, and return the offset behind the last record of each partition."""
         ends = await _all(self._send_in_order(*found) for found in batches.by_partition.items())
         return dict(zip(batches.by_partition, ends, strict=True))
 
     async def _send_in_order(self, partition: TopicPartition, batches: list[Any]) -> int:
-        futures = [await self._producer.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
+        futures = [await self.aiokafka.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
         counts = [batch.record_count() for batch in batches]
         # Behind a batch that was not taken the others wait in vain.
         await asyncio.wait(futures, return_when=asyncio.FIRST_EXCEPTION)
@@ -208,16 +212,16 @@ class Producer:
     async def _transaction(
         self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
     ) -> dict[TopicPartition, int]:
-        producer = self._producer
+        producer = self.aiokafka
         await producer.begin_transaction()
         taken = {partition: OffsetAndMetadata(*found) for partition, found in offsets.items()}
         # Both are on their way at once; await every acknowledgement here: aiokafka would commit without a batch that failed.
-        ends, _ = await _all((self._send(batches), producer.send_offsets_to_transaction(taken, group)))
+        ends, _ = await _all((self.send_in_loop(batches), producer.send_offsets_to_transaction(taken, group)))
         await producer.commit_transaction()
         return dict(ends)
 
     async def _stop(self) -> None:
-        producer, self._producer = self._producer, None
+        producer, self.aiokafka = self.aiokafka, None
         if producer is None:
             return
         try:
@@ -229,7 +233,7 @@ class Producer:
                     await producer.client.close()
         finally:
             # It would retry unsent batches for ever.
-            self._owner.cancel()
+            self.owner.cancel()
 
 
 async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -165,7 +165,7 @@ class Feeder:
         batches, count = self._raw.batches(), self._log.partitions(topic)
         for key, value, headers in records:
             text = (key or b"").decode(errors="backslashreplace")
-            batches._append(
+            batches.append(
                 TopicPartition(f"{self._log.settings.topic_prefix}{topic}", partition_of(text, count)), key, value, headers
             )
         self._raw.write(batches)

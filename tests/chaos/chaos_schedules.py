@@ -143,8 +143,8 @@ def lose_brokers(here: World, share: int, *, roll: bool) -> None:
 
 def leader(here: OnBrokers, partition: Partition) -> Broker:
     """Return the broker that leads a partition."""
-    here.log.background.run(_heard(here.log.wire._client))
-    return here.cluster.broker(here.log.wire._leader(here.log.name(partition)))
+    here.log.background.run(_heard(here.log.wire.client))
+    return here.cluster.broker(here.log.wire.leader(here.log.name(partition)))
 
 
 async def _heard(client: Any) -> None:

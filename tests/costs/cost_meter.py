@@ -76,7 +76,7 @@ class Meter:
     """Budgets of this process and minute."""
 
     def __init__(self, run: Callable[[bytes], Any] = process) -> None:
-        self._run = run
+        self.run = run
         contents = [to_json(content) for content in ORDINARY]
         for content in contents:
             run(content)
@@ -96,10 +96,10 @@ class Meter:
             TooDearError: it exceeds one of them.
         """
         with _cpu_time(self.ordinary * (FIXED + PER_KILOBYTE * len(content) / 1024)):
-            self._run(content)
+            self.run(content)
         tracemalloc.start()
         try:
-            self._run(content)
+            self.run(content)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

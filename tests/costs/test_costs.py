@@ -104,6 +104,6 @@ def filling(content: bytes) -> list[int]:
 @pytest.mark.parametrize("run", [quadratic, filling])
 def test_what_grows_with_the_square_or_fills_the_memory_is_found(run: Any) -> None:
     meter = Meter()
-    meter._run = run
+    meter.run = run
     with pytest.raises(TooDearError):
         meter.check(b"b" * SIZE)

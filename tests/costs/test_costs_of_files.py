@@ -83,5 +83,5 @@ def page(content: bytes) -> None:
 @pytest.mark.parametrize("filling", [" ", "`", "~"])
 def test_a_line_of_a_page_costs_what_its_length_is(line: str, filling: str) -> None:
     meter = Meter()
-    meter._run = page
+    meter.run = page
     meter.check(line.format(filling * 60_000).encode())

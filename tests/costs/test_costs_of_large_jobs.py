@@ -22,8 +22,8 @@ class Counting(Driver):
         super().__init__(quiet=False)
         self.turns: list[int] = []
 
-    def _drain(self, decision: Any) -> tuple[list[Any], Any]:
-        made, outcome = super()._drain(decision)
+    def drain(self, decision: Any) -> tuple[list[Any], Any]:
+        made, outcome = super().drain(decision)
         self.turns.append(len(made))
         return made, outcome
 
@@ -74,7 +74,7 @@ def end(driver: Counting) -> None:
 def unpark(driver: Counting) -> None:
     """The timers of all pods were due while the job was parked."""
     event = driver.event(driver.replica("a", 0, phase="Running", node="n"), "j1")
-    driver._drain(driver.stage.park(driver.state, event, driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, event, driver.now, "broken"))
     driver.wait(601)
     assert all(timer.held for timer in driver.job().timers.values())
     driver.command("Unpark")

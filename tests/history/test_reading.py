@@ -87,8 +87,8 @@ def test_the_inputs_of_a_job_are_read_where_its_events_say_that_they_stand() -> 
 def test_an_input_that_stands_elsewhere_is_searched_for() -> None:
     """Events that name an input which was held follow from a later one."""
     log, told = grown(400, 3)
-    log._records = {
+    log.records = {
         partition: [record._replace(basis=(1, 0, 5)) if record.basis else record for record in records]
-        for partition, records in log._records.items()
+        for partition, records in log.records.items()
     }
     assert sorted(history_of(log, "j7").inputs) == sorted(told["j7"])

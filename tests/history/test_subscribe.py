@@ -341,9 +341,9 @@ def test_forgotten_job_leaves_the_memory_of_a_subscription(story):
     append(log, told.events)
     subscription = Subscription(log, wanted=Wanted(tenant="default"))
     assert len(all_of(subscription)) == 2
-    assert subscription._jobs == {}
+    assert subscription.jobs == {}
     later = Subscription(log, Start("now"), Wanted(tenant="default"))
-    assert later._jobs == {}
+    assert later.jobs == {}
 
 
 def test_accounts_of_a_shard_are_of_no_level(played, process):

@@ -54,9 +54,9 @@ def test_names_of_headers_that_are_no_text_hide_no_record(names: list[str], star
 def test_a_broker_takes_such_a_record_and_it_is_read_like_the_others(make_log: Make) -> None:
     log = make_log(1)
     log.append("pods", [message("a", 100)])
-    name, leader = log.name(PODS), log.wire._leader(log.name(PODS))
+    name, leader = log.name(PODS), log.wire.leader(log.name(PODS))
     request = ProduceRequest(None, -1, 10_000, [(name.topic, [(name.partition, batch(["name", "nXme", "other"]))])])
-    answer = log.background.run(log.wire._client.send(leader, request))
+    answer = log.background.run(log.wire.client.send(leader, request))
     assert answer.topics[0][1][0][1] == 0, "the broker refuses it"
     log.append("pods", [message("a", 101)])
     assert [record.message for record in read_all(log, PODS)] == [message("a", number) for number in (100, 0, 1, 2, 101)]

@@ -84,17 +84,17 @@ def watched(make_log: Make) -> Iterator[Watched]:
 def within(shard: KafkaShard, *work: Any) -> None:
     """Do something with the shard's own producer, as `commit` does."""
     for coroutine in work:
-        shard._cluster.background.run(coroutine, shard._producer._owner)
+        shard.cluster.background.run(coroutine, shard.producer.owner)
 
 
 def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched, open_log: Open) -> None:
     assert watched("lahar_lso_lag_records", topic="job-events", partition="0") == 0
     other = open_log()
     neighbour = other.open(ShardId("billing", 0), (Partition("jobs", 0),))
-    producer = neighbour._producer._producer
-    batches = neighbour._producer.batches()
+    producer = neighbour.producer.aiokafka
+    batches = neighbour.producer.batches()
     batches.add_state(other.name(EVENTS), b"half", b"half")
-    within(neighbour, producer.begin_transaction(), neighbour._producer._send(batches))
+    within(neighbour, producer.begin_transaction(), neighbour.producer.send_in_loop(batches))
     watched.log.append("pods", [custom("a", number, "add", at=number) for number in (1, 2)])
     until(lambda: watched("lahar_lag_records") == 2, 30, "what waits")
     watched.processor.step()
@@ -116,11 +116,11 @@ def test_inputs_that_are_gone_before_they_were_taken_are_counted_once(
     watched.log.append("pods", [custom("a", number, "add", at=number) for number in range(6)])
     watched.processor.step()
     other = open_log().open(ShardId("billing", 0), (Partition("jobs", 0),))
-    batches = other._producer.batches()
+    batches = other.producer.batches()
     batches.add(pods, encode(custom("a", 6, "add", at=6)))
     # The marker of a transaction between two inputs is nothing that was lost.
-    producer = other._producer._producer
-    within(other, producer.begin_transaction(), other._producer._send(batches), producer.commit_transaction())
+    producer = other.producer.aiokafka
+    within(other, producer.begin_transaction(), other.producer.send_in_loop(batches), producer.commit_transaction())
     watched.log.append("pods", [custom("a", number, "add", at=number) for number in range(8, 12)])
     watched.processor.step()
     assert (gone(), watched.processor.received) == (0, 11)

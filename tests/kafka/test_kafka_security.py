@@ -224,7 +224,7 @@ def test_a_token_that_cannot_be_had_for_a_while_is_asked_for_again(secured: Secu
     settings = KafkaSettings()
     run(apply(settings, declared(settings, 1, 1)))
     log = KafkaLog(settings)
-    client: Any = log.wire._client
+    client: Any = log.wire.client
 
     async def cut() -> None:
         for connection in list(client._conns.values()):

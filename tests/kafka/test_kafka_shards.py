@@ -43,16 +43,16 @@ DEAD = Partition("dead-letters", 0)
 def within(shard: KafkaShard, *work: Coroutine[Any, Any, Any]) -> None:
     """Do something with the shard's own producer, as `commit` does."""
     for coroutine in work:
-        shard._cluster.background.run(coroutine, shard._producer._owner)
+        shard.cluster.background.run(coroutine, shard.producer.owner)
 
 
 def write_half(shard: KafkaShard, *partitions: Partition) -> None:
     """Begin a transaction, write a record to some partitions, and do not commit."""
-    producer = shard._producer._producer
-    batches = shard._producer.batches()
+    producer = shard.producer.aiokafka
+    batches = shard.producer.batches()
     for partition in partitions:
-        batches.add_state(shard._cluster.name(partition), b"half", b"half")
-    within(shard, producer.begin_transaction(), shard._producer._send(batches))
+        batches.add_state(shard.cluster.name(partition), b"half", b"half")
+    within(shard, producer.begin_transaction(), shard.producer.send_in_loop(batches))
 
 
 def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) -> None:
@@ -62,7 +62,7 @@ def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) 
 
 async def _heard_of(log: KafkaLog, name: str, count: int) -> None:
     while log.wire.count(name) < count:
-        await log.wire._client.force_metadata_update()
+        await log.wire.client.force_metadata_update()
 
 
 # --- fencing -----------------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
     assert heir.position == Position((1, 0), 1, 1)
     heir.commit(Commit((2, 0), 2, [output(2)]))
     with pytest.raises(ProducerFenced):
-        within(zombie, zombie._producer._producer.commit_transaction())
+        within(zombie, zombie.producer.aiokafka.commit_transaction())
     heir.commit(Commit((3, 0), 3, [output(3)]))
     assert [record.message.id for record in read_all(other, EVENTS)] == ["job-1", "job-2", "job-3"]
 
@@ -108,7 +108,7 @@ def test_a_foreign_transaction_holds_up_readers_of_what_was_appended_behind_it_o
         assert again(PODS, 0, 10) == []
         assert len(asked) <= 1
     assert log.end(PODS) == 0
-    within(foreign, foreign._producer._producer.abort_transaction())
+    within(foreign, foreign.producer.aiokafka.abort_transaction())
     until(lambda: len(log.read(PODS, 0, 10)) == 1, 10, "it can be read")
     # Another one is waited for again, since the first has ended.
     write_half(foreign, PODS)
@@ -128,7 +128,7 @@ def test_a_look_at_a_shard_that_goes_on_shows_nothing_that_cannot_be_read_yet(
     shard = log.open(SHARD, INPUTS)
     shard.commit(Commit((1, 0), 1, [output(1)], [("job/1", b"one")]))
     events = other.name(EVENTS)
-    genuine, group_offsets, ends, hidden = other.wire._client.send, other.group_offsets, other.reader.ends, [0]
+    genuine, group_offsets, ends, hidden = other.wire.client.send, other.group_offsets, other.reader.ends, [0]
 
     def go_on() -> None:
         shard.commit(Commit((2, 0), 2, [output(2)], [("job/1", b"two")]))
@@ -157,7 +157,7 @@ def test_a_look_at_a_shard_that_goes_on_shows_nothing_that_cannot_be_read_yet(
         monkeypatch.setattr(other, "group_offsets", offsets)
     else:
         monkeypatch.setattr(other.reader, "ends", snapshot_ends)
-    monkeypatch.setattr(other.wire._client, "send", send)
+    monkeypatch.setattr(other.wire.client, "send", send)
     view = other.look(SHARD)
     assert view is not None
     assert (view.position, view.records) == (shard.position, [("job/1", b"two")])
@@ -202,7 +202,7 @@ def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fen
     log, other = make_log(1), open_log()
     zombie = log.open(SHARD, INPUTS)
     zombie.commit(Commit((1, 0), 1, [output(1)]))
-    zombie._producer._seconds = 0
+    zombie.producer._seconds = 0
     with pytest.raises(LogUnavailableError, match="must be opened again"):
         zombie.commit(Commit((2, 0), 2, [output(2)]))
     heir = other.open(SHARD, INPUTS)
@@ -229,7 +229,7 @@ def test_who_gives_up_a_commit_that_is_too_large_fences_nobody_who_has_gone_on_m
 
     def frozen(producer: Producer) -> None:
         close(producer)
-        if producer is slow._producer and not heirs:
+        if producer is slow.producer and not heirs:
             heirs.append(other.open(SHARD, INPUTS))
             heirs[0].commit(Commit((1, 0), 1, [output(1)]))
 
@@ -244,7 +244,7 @@ def test_who_has_failed_to_commit_and_has_no_heir_goes_on(make_log: Make) -> Non
     log = make_log(1)
     shard = log.open(SHARD, INPUTS)
     shard.commit(Commit((1, 0), 1, [output(1)]))
-    shard._producer._seconds = 0
+    shard.producer._seconds = 0
     with pytest.raises(LogUnavailableError, match="must be opened again"):
         shard.commit(Commit((2, 0), 2, [output(2)]))
     again = log.open(SHARD, INPUTS)
@@ -284,7 +284,7 @@ def test_a_shard_is_not_open_before_all_that_it_has_written_can_be_read(
     # A shard that does not wait is open after some questions to the broker.
     thread.join(1)
     assert (heir.read(where, 0, 10), opened) == ([], [])
-    within(neighbour, neighbour._producer._producer.commit_transaction())
+    within(neighbour, neighbour.producer.aiokafka.commit_transaction())
     thread.join(30)
     assert opened == [Position((1, 0), 1, 1)]
     assert [record.shard for record in heir.read(where, 0, 10) if record.shard] == [str(shard)]
@@ -419,7 +419,7 @@ def test_that_a_topic_has_grown_is_heard_from_whichever_broker_knows(make_log: M
     """Brokers hear of it one after another, and a producer may have asked the first of them."""
     log = make_log(2)
     shard = log.open(SHARD, INPUTS)
-    client = log.wire._client
+    client = log.wire.client
     pods, old, more, down = log.name(PODS).topic, (0, 0), (0, 0, 0), None
     answers = {1: old, 2: more, 3: down, 4: old}
     genuine, genuinely_ready = client.send, client.ready

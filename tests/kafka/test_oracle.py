@@ -120,7 +120,7 @@ def test_an_output_that_follows_from_nothing_is_named(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize("place", [0, 40, -1])
 def test_one_altered_output_among_many_is_found(log: MemoryLog, place: int) -> None:
-    records = log._records[Partition("job-events", 0)]
+    records = log.records[Partition("job-events", 0)]
     old = [record for record in records if record.message.type != Accounted.TYPE][place]
     event = json.loads(old.message.data)
     records[records.index(old)] = old._replace(message=old.message._replace(data=json.dumps(event | {"more": 1}).encode()))
@@ -132,15 +132,15 @@ def test_one_altered_output_among_many_is_found(log: MemoryLog, place: int) -> N
 @pytest.mark.parametrize("place", [0, 40, -1])
 def test_one_lost_output_among_many_is_found(log: MemoryLog, place: int) -> None:
     """As if it had never been written: those behind it have moved up."""
-    records = log._records[Partition("job-events", 0)]
+    records = log.records[Partition("job-events", 0)]
     old = [record for record in records if record.message.type != Accounted.TYPE][place]
     records.remove(old)
     for partition in (Partition("job-events", 0), Partition("dead-letters", 0)):
-        log._records[partition] = [
+        log.records[partition] = [
             record._replace(offset=place, shardsequence=record.shardsequence - (record.shardsequence > old.shardsequence))
-            for place, record in enumerate(log._records[partition])
+            for place, record in enumerate(log.records[partition])
         ]
-    held = log._shards[ShardId("lifecycle", 0)]
+    held = log.shards[ShardId("lifecycle", 0)]
     held.position = held.position._replace(shardsequence=held.position.shardsequence - 1)
     verdict = judge(log, LifecycleStage(), 0)
     assert verdict.differences != []
@@ -148,9 +148,9 @@ def test_one_lost_output_among_many_is_found(log: MemoryLog, place: int) -> None
 
 
 def test_an_input_that_was_left_out_is_found(log: MemoryLog) -> None:
-    records = log._records[Partition("pods", 0)]
+    records = log.records[Partition("pods", 0)]
     records.insert(60, records[60]._replace(message=inputs(81)[-1][1]))
-    log._records[Partition("pods", 0)] = [record._replace(offset=place) for place, record in enumerate(records)]
+    log.records[Partition("pods", 0)] = [record._replace(offset=place) for place, record in enumerate(records)]
     verdict = judge(log, LifecycleStage(), 0)
     assert verdict.differences != []
 
@@ -204,7 +204,7 @@ def little_room() -> tuple[MemoryLog, Processor[Any]]:
     log = MemoryLog()
     for topic, message in inputs(80):
         log.append(topic, [message])
-    log._largest = 600
+    log.largest = 600
     processor: Processor[Any] = Processor(log, LifecycleStage(), batch=50)
     processor.open()
     processor.run_until_quiet()
@@ -230,7 +230,7 @@ def test_an_input_that_was_set_aside_though_nothing_was_too_large_is_found(
 
 def test_it_says_what_may_be_seen_of_the_events(log: MemoryLog) -> None:
     """What stands behind the shard's position, or is another shard's, is none of it."""
-    records = log._records[Partition("job-events", 0)]
+    records = log.records[Partition("job-events", 0)]
     right = {record.offset: record.message.id for record in records}
     assert judge(log, LifecycleStage(), 0).events == right
     end = len(records)

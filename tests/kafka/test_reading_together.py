@@ -77,7 +77,7 @@ def test_a_leader_that_does_not_know_yet_how_far_it_goes_is_asked_again(
     log = open_log()
     pods, cluster = Partition("pods", 0), Partition("cluster", 0)
     end = log.end(pods)
-    genuine, short = log.wire._client.send, [3, 3, 3]
+    genuine, short = log.wire.client.send, [3, 3, 3]
 
     async def send(node: int, request: object, **more: object) -> object:
         answer = await genuine(node, request, **more)
@@ -89,7 +89,7 @@ def test_a_leader_that_does_not_know_yet_how_far_it_goes_is_asked_again(
                             for n, code, hw, lso, *rest in parts]  # fmt: skip
         return answer
 
-    monkeypatch.setattr(log.wire._client, "send", send)
+    monkeypatch.setattr(log.wire.client, "send", send)
     assert len(log.read(pods, 0, 100)) == 20
     assert short.pop() == 0
     assert [len(found) for found in log.read_each([(cluster, 0), (pods, 5)], 100)] == [0, 15]
@@ -104,7 +104,7 @@ def test_a_leader_that_holds_its_answers_back_is_asked_again(
     """Under a quota for consumers brokers answer a fetch without naming any topic."""
     log = make_log(1)
     log.append("pods", jobs(20))
-    genuine, held_back = log.wire._client.send, [2, 2]
+    genuine, held_back = log.wire.client.send, [2, 2]
 
     async def send(node: int, request: object, **more: object) -> object:
         answer = await genuine(node, request, **more)
@@ -113,7 +113,7 @@ def test_a_leader_that_holds_its_answers_back_is_asked_again(
             answer.topics[:] = []
         return answer
 
-    monkeypatch.setattr(log.wire._client, "send", send)
+    monkeypatch.setattr(log.wire.client, "send", send)
     pods, cluster = Partition("pods", 0), Partition("cluster", 0)
     assert len(log.read(pods, 0, 100)) == 20
     assert held_back.pop() == 0

@@ -114,7 +114,7 @@ def test_workers_keep_the_projection_at_the_end_of_the_log_though_nobody_asks(
 
     def caught_up() -> bool:
         with Projection(place) as projection:
-            places = projection._places() or {}
+            places = projection.positions() or {}
         ends = {partition: flow.log.end(partition) for number in range(SHARDS) for partition in [Partition("job-events", number)]}
         return {at: place.next for at, place in places.items() if at.topic == "job-events"} == ends
 

@@ -195,7 +195,7 @@ class Driver:
             self.stage.absorb(self.shadow, event)
         self.received += 1
         self.clusters.add(event.clusterid)
-        made, outcome = self._drain(self.stage.decide(self.state, event, self.now))
+        made, outcome = self.drain(self.stage.decide(self.state, event, self.now))
         expected = self.stage.outcome(made[0]) if made else outcome
         assert outcome == expected, (outcome, expected, [one.data for one in made])
         assert made or outcome in SILENT, outcome
@@ -212,7 +212,7 @@ class Driver:
         while (due := self.stage.due(self.state)) is not None and due <= time:
             self.now = max(self.now, due)
             named = self.stage.timer(self.state)
-            fired, _ = self._drain(self.stage.fire(self.state, self.now))
+            fired, _ = self.drain(self.stage.fire(self.state, self.now))
             assert fired, f"a timer due at {due} fires nothing"
             assert fired[0].causationid == named
             made += fired
@@ -230,7 +230,7 @@ class Driver:
         self.state = self.stage.initial()
         self.stage.load(self.state, [(subject, record) for subject, record in written if record is not None])
 
-    def _drain(self, decision: Any) -> tuple[list[Event[Any]], Any]:
+    def drain(self, decision: Any) -> tuple[list[Event[Any]], Any]:
         made: list[Event[Any]] = []
         while True:
             try:

@@ -173,7 +173,7 @@ def test_a_command_to_a_parked_job_is_held_and_judged_when_it_is_released(driver
     parked = driver.stage.park(
         driver.state, driver.event(CommandIssued("AbortJob", principal="mallory"), "j1"), driver.now, "broken"
     )
-    driver._drain(parked)
+    driver.drain(parked)
     before = records(driver.state)["job/j1"]
     driver.take(driver.event(CommandIssued("Unpark", principal="mallory"), "j1"))
     assert driver.outcome == "refused"
@@ -282,7 +282,7 @@ def test_what_is_seen_of_what_is_no_job_takes_no_id_from_the_job_to_come(data: A
 @pytest.mark.parametrize("data", [JobSubmitted(manifest(), principal="mallory"), RowUnreadable("philly-status", 3, "no time")])
 def test_a_parked_job_holds_nothing_that_could_not_change_it(driver: Driver, data: Any) -> None:
     """It would take the room, and the ids, of the job's own."""
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
     for outcome in (("refused", "rejected"), ("duplicate",)):
         driver.take(driver.event(data, "j1", "next"))
         assert driver.outcome in outcome
@@ -296,7 +296,7 @@ def test_a_parked_submission_says_who_may_speak_for_its_job() -> None:
     grant(driver, principals=["ann"], namespaces=["research"])
     submission = driver.event(JobSubmitted(manifest(), principal="ann"), "j1", "first")
     driver.clusters.add("c1")
-    driver._drain(driver.stage.park(driver.state, submission, driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, submission, driver.now, "broken"))
     for ident, action in (("next", "AbortJob"), ("unpark", "Unpark")):
         driver.take(driver.event(CommandIssued(action, principal="mallory"), "j1", ident))
         assert (driver.outcome, driver.job().parked, len(driver.job().held)) == ("refused", True, 1)
@@ -313,7 +313,7 @@ def test_a_submission_that_is_rejected_when_it_is_released_takes_no_id() -> None
     wrong = manifest()
     wrong["spec"]["minAvailable"] = 9
     driver.clusters.add("c1")
-    driver._drain(driver.stage.park(driver.state, driver.event(JobSubmitted(wrong), "j1", "first"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(JobSubmitted(wrong), "j1", "first"), driver.now, "broken"))
     driver.command("Unpark")
     driver.take(driver.event(JobSubmitted(wrong), "j1", "first"))
     assert driver.outcome == "duplicate"
@@ -367,7 +367,7 @@ def test_however_much_is_refused_a_job_knows_its_own_inputs(monkeypatch: pytest.
 
 def test_who_may_not_speak_for_a_parked_job_is_refused_at_once(driver: Driver) -> None:
     """What is held is bounded: he would fill it."""
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
     driver.take(driver.event(CommandIssued("AbortJob", principal="mallory"), "j1"))
     assert (driver.outcome, len(driver.job().held)) == ("refused", 1)
     driver.take(driver.event(CommandIssued("AbortJob", principal="ann"), "j1"))

@@ -185,7 +185,7 @@ def test_inputs_that_are_released_share_the_work_of_a_step() -> None:
     driver.submit(ruled(1_000, "Running", "RestartTask", many=20))
     for _ in steps(driver):
         pass
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
     for index in range(20):
         driver.see(driver.replica("a", index, "j1", phase="Running", node="n", running=1))
     made = [len(driver.of(InputReleased, part)) for part in (driver.command("Unpark"), *steps(driver))]
@@ -226,7 +226,7 @@ def killing(*tasks: dict[str, Any], **fields: Any) -> Driver:
 
 def test_actions_look_at_what_kills_under_way_will_reach() -> None:
     driver = killing({"name": "small", "replicas": 100}, policies=[{"event": "PodFailed", "action": "RestartPod"}])
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
     for index in range(9):
         driver.end("small", index, code=1)
     made = [len(driver.of(InputReleased, part)) for part in (driver.command("Unpark"), *steps(driver))]

@@ -237,7 +237,7 @@ def test_chains_of_inputs_that_are_released_together_are_chains_of_their_own(dri
     policies = [{"event": f"E{number}", "action": "RestartPod"} for number in range(3)]
     manifest = vcjob({"name": "a", "replicas": 20}, maxRetry=99, policies=policies, lahar={"raise": rules}, minAvailable=1)
     driver.submit(manifest)
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
     for index in range(20):
         driver.run("a", index)
     driver.command("Unpark")

@@ -297,7 +297,7 @@ def test_a_decision_that_comes_again_is_a_duplicate_accepted_or_refused(driver):
 
 def test_a_decision_about_a_parked_job_is_answered_when_it_goes_on(driver):
     submitted(driver)
-    driver._drain(driver.stage.park(driver.state, driver.event(JobObserved("x", "Job"), "j1"), driver.now, "a defect"))
+    driver.drain(driver.stage.park(driver.state, driver.event(JobObserved("x", "Job"), "j1"), driver.now, "a defect"))
     driver.decide(DecidedEnqueued(1), key="d1")
     assert driver.outcome == "parked"
     driver.command("Unpark")

@@ -105,7 +105,7 @@ def test_what_failed_twice_to_be_forgotten_is_tried_again(driver):
     """It has no timer that could be given up: while it is there it is due."""
     refused(driver)
     driver.now = driver.stage.due(driver.state)
-    made, _ = driver._drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
+    made, _ = driver.drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
     driver.check()
     assert [type(event.data) for event in made] == [JobForgotten]
     assert driver.stage.due(driver.state) is None
@@ -262,7 +262,7 @@ def kept(years: int, jobs: int) -> tuple[int, int, int]:
                 "jobs", [encode(driver.event(data, f"row-{month}-{number}", f"r{month}-{number}", at=(at - begin) // SECOND))]
             )
         processor.run_until_quiet()
-    stored = log._shards[processor.shard].snapshot
+    stored = log.shards[processor.shard].snapshot
     again = Processor(log, stage)
     again.open()
     assert state_hash(stage, again.state) == state_hash(stage, processor.state)

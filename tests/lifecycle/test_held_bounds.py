@@ -147,7 +147,7 @@ def test_an_input_that_is_held_or_waits_is_a_duplicate_however_many_came_after_i
     driver = Driver(checked=False)
     driver.see(pod("u", "j1", 1, "Running", node="n", running=0))
     late = [driver.event(CommandIssued("AbortJob"), "j1", f"late{number}") for number in range(40)]
-    driver._drain(driver.stage.park(driver.state, late[0], driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, late[0], driver.now, "broken"))
     for event in late[1:]:
         driver.take(event)
     driver.take(late[0])
@@ -161,7 +161,7 @@ def parked_before_its_job(monkeypatch, before):
     for number in range(before):
         driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
     bad = driver.event(waiting(f"u{before}", name=f"train-w-{before}"), "j1", "bad")
-    driver._drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
     for number in range(before + 1, before + 6):
         driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
     return driver
@@ -238,7 +238,7 @@ def test_an_id_whose_release_was_given_up_can_be_unparked_before_its_job_has_com
     driver.wait(100)
     driver.command("Unpark")
     driver.now = driver.stage.due(driver.state)
-    driver._drain(driver.stage.drop(driver.state, driver.now, "too large"))
+    driver.drain(driver.stage.drop(driver.state, driver.now, "too large"))
     driver.wait(100)
     assert len(driver.job().held) == 4
     driver.command("Unpark")

@@ -49,7 +49,7 @@ def park(driver: Driver, data: Any, ident: str, *, who: str = "ann", cluster: st
         data.principal = who
     event = driver.event(data, "j1", ident, cluster=cluster)
     driver.clusters.add(cluster)
-    driver._drain(driver.stage.park(driver.state, event, driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, event, driver.now, "broken"))
 
 
 def grants(driver: Driver, **namespaces: str) -> None:
@@ -140,7 +140,7 @@ def test_a_corrected_submission_is_taken_behind_what_an_earlier_release_took_for
     park(driver, version(1), "submitted")
     job = driver.job()
     released = InputReleased("submitted", "parked", "duplicate")
-    driver._drain(iter([EventFactory(driver.state, "unpark", driver.now, CLUSTER).event(job, released)]))
+    driver.drain(iter([EventFactory(driver.state, "unpark", driver.now, CLUSTER).event(job, released)]))
     assert say(driver, version(2, valid=True), "submitted") == "parked"
     say(driver, CommandIssued("Unpark"), "again")
     assert outcomes(driver) == ["duplicate", "applied"]

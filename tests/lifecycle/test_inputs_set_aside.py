@@ -185,7 +185,7 @@ class ParkingDriver(Driver):
             del self.events[told:]
             for name, before_it in followed.items():
                 setattr(self, name, before_it)
-            made, self.outcome = self._drain(self.stage.park(self.state, event, self.now, f"InvariantError: {error}"))
+            made, self.outcome = self.drain(self.stage.park(self.state, event, self.now, f"InvariantError: {error}"))
             assert self.outcome == self.stage.outcome(made[0])
             self.outcomes[self.outcome] += 1
             self.check()
@@ -260,7 +260,7 @@ def test_a_job_that_was_parked_by_its_submission_takes_in_everything_once(parkin
 def fail_timer(driver):
     """Fire the next timer as the processor does after its decision failed."""
     driver.now = driver.stage.due(driver.state)
-    made, _ = driver._drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
+    made, _ = driver.drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
     driver.check()
     return made
 
@@ -278,7 +278,7 @@ def test_a_timer_that_cannot_be_decided_on_parks_its_job(driver):
 def test_a_timer_of_which_nothing_can_be_made_is_gone_with_an_anomaly(driver):
     driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
     driver.now = driver.stage.due(driver.state)
-    made, _ = driver._drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
+    made, _ = driver.drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
     driver.check()
     assert [type(event.data) for event in made] == [TimerFired, Anomaly]
     assert made[1].data == Anomaly("the timer active_deadline was given up: ValueError: broken")
@@ -293,14 +293,14 @@ def test_a_timer_of_which_nothing_can_be_made_is_gone_with_an_anomaly(driver):
 def give_up(driver):
     """Let the next timer be given up."""
     driver.now = max(driver.now, driver.stage.due(driver.state))
-    driver._drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
+    driver.drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
 
 
 def test_inputs_whose_release_was_given_up_are_released_by_an_unparking(monkeypatch):
     monkeypatch.setattr(inputs, "RELEASED", 2)
     driver = Driver(checked=False, quiet=False)
     driver.see(pod("u", "j1", 1, "Running", node="n", running=2))
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
     for version in range(2, 6):
         driver.see(pod("u", "j1", version, "Running", node="n", running=2, restarts=version))
     driver.command("Unpark")
@@ -360,7 +360,7 @@ def test_the_wait_for_a_pod_that_nobody_sees_goes_on_after_the_unparking(driver)
 
 def test_a_timer_of_a_parked_job_waits_for_the_unparking(driver):
     driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob", by="x"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob", by="x"), "j1"), driver.now, "broken"))
     driver.wait(DAY)
     assert driver.path() == []
     driver.command("Unpark")
@@ -386,7 +386,7 @@ def test_a_delayed_action_waits_until_the_held_inputs_are_taken_one_of_which_may
     driver.submit(vcjob({"name": "w", "replicas": 2}, policies=[delayed], maxRetry=9))
     driver.run("w")
     driver.end("w", 0, code=1)
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("ResumeJob"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("ResumeJob"), "j1"), driver.now, "broken"))
     for ready in (True, False, True, False):
         driver.see(driver.replica("w", 1, phase="Running", node="n0", bound=0, running=0, ready=ready))
     driver.command("RestartJob" if cancelled else "ResumeJob")
@@ -424,9 +424,7 @@ class StillFaulty(LifecycleStage):
 
 def test_an_unparking_that_cannot_be_decided_on_is_refused_also_where_the_job_is_not_parked(driver):
     driver.submit(vcjob({"name": "w"}))
-    made, outcome = driver._drain(
-        driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken")
-    )
+    made, outcome = driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken"))
     assert (outcome, [event.data for event in made]) == ("refused", [CommandRefused("Unpark", "nothing is released: broken")])
     assert (driver.job().parked, driver.job().held) == (False, {})
 
@@ -532,7 +530,7 @@ def test_a_finished_job_is_kept_as_its_record_once_it_is_written(driver):
 def test_what_was_held_is_known_when_it_comes_again():
     driver = Driver()
     driver.submit(vcjob({"name": "w"}, maxRetry=9))
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("SyncJob"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("SyncJob"), "j1"), driver.now, "broken"))
     driver.command("RestartJob", key="once")
     driver.command("Unpark")
     assert driver.job().version == 1
@@ -555,7 +553,7 @@ def test_what_follows_from_a_report_on_what_is_no_job_has_ids_of_its_own():
     """Driver looks at the ids of all events: those of what is released share a turn."""
     driver = Driver(checked=False)
     driver.clusters.add("c1")
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
     driver.take(driver.event(EffectReported("e", "failed"), "j1"))
     made = driver.command("Unpark")
     assert [event.data.outcome for event in made if isinstance(event.data, InputReleased)] == ["refused", "applied"]

@@ -311,7 +311,7 @@ def test_a_parked_job_gets_no_pods_until_it_goes_on() -> None:
     driver = Driver()
     driver.see(worker("q", 1, chain="rj"))
     driver.see(pod("p", "d", 1, "Running", kind="Job", owner="d", node="n", running=2))
-    driver._drain(driver.stage.park(driver.state, driver.event(JobObserved("rj", "RayJob"), "rj"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(JobObserved("rj", "RayJob"), "rj"), driver.now, "broken"))
     below = pod("p", "d", 2, "Running", kind="Job", owner="d", node="n", running=2)
     above = replace(below, job="rj", kind="RayJob", owner="rj", through="d", controller="d", chained=True)
     driver.see(above)

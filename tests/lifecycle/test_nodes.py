@@ -51,7 +51,7 @@ def test_the_wait_for_the_pods_of_a_node_begins_anew_when_it_goes_again(driver):
 @pytest.mark.parametrize("subject", [CLUSTER, "n0", "n1"])
 def test_a_job_called_like_the_subject_of_a_fact_is_not_what_it_is_about(driver, subject):
     driver.submit(vcjob({"name": "w"}, name="squatter"), subject)
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), subject), driver.now, "x"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), subject), driver.now, "x"))
     assert driver.job(subject).parked
     for node in ("n0", "n1"):
         driver.take(driver.event(NodeObserved(node, ready="Unknown", version="5"), subject))

@@ -266,7 +266,7 @@ def test_what_is_released_of_a_job_of_its_own_is_caused_by_what_releases_it() ->
     driver = Driver()
     driver.submit(vcjob({"name": "w"}))
     wrong = JobSubmitted({"metadata": {"name": "x", "namespace": "evil"}, "kind": "Job"})
-    driver._drain(driver.stage.park(driver.state, driver.event(wrong, "j1", "first"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(wrong, "j1", "first"), driver.now, "broken"))
     (parked,) = (job.id for job in driver.state.jobs.values() if job.parked)
     made = driver.take(driver.event(CommandIssued("Unpark"), parked, "unpark"))
     assert {event.causationid for event in made} == {"unpark"}

@@ -83,7 +83,7 @@ def test_what_a_parked_job_of_several_records_holds_is_read_back():
     driver = Driver(checked=False)
     driver.submit(vcjob({"name": "w", "replicas": 2}))
     bad = driver.event(pod("bad", "j1", 1, "Running", node="n", running=0), "j1")
-    driver._drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
     for number in range(40):
         driver.command("ResumeJob", key=f"command-{number}")
     driver.crash()
@@ -229,7 +229,7 @@ def test_a_state_knows_what_it_has_forgotten(driver, stranger):
 def test_the_jobs_that_are_parked_are_told(driver):
     for job in ("j1", "j2"):
         driver.see(pod(f"u-{job}", job, 1, "Running", node="n", running=1))
-    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j2"), driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j2"), driver.now, "broken"))
     assert list(driver.stage.parked(driver.state)) == ["j2"]
 
 

@@ -258,7 +258,7 @@ def test_what_is_held_is_released_step_by_step_and_before_anything_new(small_ste
 def fail_step(driver):
     """Fire the next timer as the processor does after its decision failed."""
     driver.now = driver.stage.due(driver.state)
-    driver._drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
+    driver.drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
     assert driver.stage.unfinished(driver.state) is None
     driver.check()
 
@@ -313,7 +313,7 @@ def test_pods_go_on_waiting_for_their_job_while_it_is_parked(driver):
     early_pods(driver, 5)
     driver.submit(vcjob({"name": "a", "replicas": 5}))
     bad = driver.event(pod("bad", "j1", 1, "Running", name="bad", node="n", running=0), "j1")
-    driver._drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
+    driver.drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
     driver.wait(10 * STEP)
     assert len(driver.job().waiting) == 3
     driver.command("Unpark")

@@ -61,9 +61,9 @@ class Story(Driver):
             "spec": {"containers": [{"name": "c", "image": "busybox:1.36", "resources": resources}], "restartPolicy": "Never"},
             "status": {"phase": "Pending"},
         }
-        self._tell(name)
+        self.observe(name)
 
-    def _tell(self, name: str) -> None:
+    def observe(self, name: str) -> None:
         self.version += 1
         pod = self.pods[name]
         pod["metadata"]["resourceVersion"] = str(self.version)
@@ -71,7 +71,7 @@ class Story(Driver):
 
     def change(self, name: str, **metadata: Any) -> None:
         self.pods[name]["metadata"] |= metadata
-        self._tell(name)
+        self.observe(name)
         self.obey()
 
     def start(self, name: str, node: str) -> None:
@@ -79,7 +79,7 @@ class Story(Driver):
         pod = self.pods[name]
         pod["spec"]["nodeName"] = node
         pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self.stamp}]
-        self._tell(name)
+        self.observe(name)
         self.wait(2)
         self._container(name, "Running", {"running": {"startedAt": self.stamp}}, ready=True)
 
@@ -95,7 +95,7 @@ class Story(Driver):
         status = self.pods[name]["status"]
         status["phase"] = phase
         status["containerStatuses"] = [{"name": "c", "restartCount": 0, "ready": ready, "state": state}]
-        self._tell(name)
+        self.observe(name)
         self.obey()
 
     def remove(self, name: str) -> None:
@@ -194,7 +194,7 @@ def test_a_gang_that_loses_a_node_is_aborted_during_the_restart(story):
     lost["status"]["conditions"].append(
         {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "lastTransitionTime": story.stamp}
     )
-    story._tell("sim-gang-1")
+    story.observe("sim-gang-1")
     story.obey()
     story.remove("sim-gang-1")
     assert story.phase() == "Restarting"

@@ -85,7 +85,7 @@ def _say(driver: Driver, who: str, data: Any, ident: str, fate: str) -> tuple[An
         driver.crash()
     if fate == "broken":  # the stage fails on it
         driver.outcome = "parked"
-        driver._drain(driver.stage.park(driver.state, event, driver.now, "broken"))
+        driver.drain(driver.stage.park(driver.state, event, driver.now, "broken"))
     else:
         driver.take(event)
     job = driver.job()

@@ -75,7 +75,7 @@ def test_a_damaged_snapshot_is_not_used_and_made_anew(name: str, caplog: pytest.
     for topic, message in given[: len(given) // 2]:
         log.append(topic, [message])
     work(log).close()
-    DAMAGES[name](log._shards[SHARD].snapshot)
+    DAMAGES[name](log.shards[SHARD].snapshot)
     for topic, message in given[len(given) // 2 :]:
         log.append(topic, [message])
     again = work(log)
@@ -91,7 +91,7 @@ def test_a_damaged_snapshot_is_not_used_and_made_anew(name: str, caplog: pytest.
     last = Processor(log, again.stage)
     last.open()
     assert "is not used" not in caplog.text
-    assert set(log._shards[SHARD].snapshot) == set(expected._shards[SHARD].snapshot)
+    assert set(log.shards[SHARD].snapshot) == set(expected.shards[SHARD].snapshot)
 
 
 GENERATIONS = [(4, True), (int.from_bytes(b'{"ge'), True), (2**32 - 1, True), (2**32, False), (2**32 + 1, False), (-1, False)]

@@ -85,10 +85,10 @@ def rewritten(replicas: int) -> tuple[int, int]:
     most = 0
     for message in middle:
         processor.run_until_quiet()
-        before = dict(log._shards[processor.shard].snapshot)
+        before = dict(log.shards[processor.shard].snapshot)
         log.append("pods", [message])
         processor.run_until_quiet()
-        after = log._shards[processor.shard].snapshot
+        after = log.shards[processor.shard].snapshot
         most = max(most, sum(len(record) for name, record in after.items() if before.get(name) != record))
     return most, max(map(len, after.values()))
 

@@ -682,7 +682,7 @@ def test_a_shard_whose_inputs_end_before_what_it_has_taken_is_not_opened() -> No
     log = MemoryLog()
     log.append("jobs", [custom("a", number, "add", at=10) for number in range(3)])
     started(log).run_until_quiet()
-    log._records[Partition("jobs", 0)].clear()
+    log.records[Partition("jobs", 0)].clear()
     with pytest.raises(LogDamagedError, match=r"jobs/0 ends at 0, but shard counting/0 has read up to 3"):
         started(log)
 
@@ -697,7 +697,7 @@ def test_absorbed_inputs_that_a_log_does_not_show_are_not_taken_for_such_as_neve
     live.run_until_quiet()
     view = log.look(live.shard)
     assert view is not None
-    log._records[Partition("cluster", 0)].clear()
+    log.records[Partition("cluster", 0)].clear()
     with pytest.raises(LogDamagedError, match=r"cluster/0 ends at 0, but shard counting/0 has read up to 1"):
         recover(log, CountingStage(), live.shard, ShardView(view.position, []), 1)
 

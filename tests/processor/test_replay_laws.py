@@ -171,7 +171,7 @@ def test_the_laws_hold_for_the_lifecycle_stage(splits: tuple[int, ...]) -> None:
                 break
             assert processor.accounts.balanced
     assert events(disturbed) == events(undisturbed)
-    next(iter(disturbed._shards.values())).snapshot.clear()
+    next(iter(disturbed.shards.values())).snapshot.clear()
     from_zero: Processor[ShardState] = Processor(disturbed, stage)
     from_zero.open()
     hashes = {state_hash(stage, found.state) for found in (whole, processor, from_zero)}
@@ -250,7 +250,7 @@ def test_a_snapshot_that_does_not_match_its_hash_is_not_used(caplog: pytest.LogC
     fill(log, inputs(300))
     live = opened(log)
     live.run_until_quiet()
-    stored = next(iter(log._shards.values())).snapshot
+    stored = next(iter(log.shards.values())).snapshot
     name = next(subject for subject in stored if subject.startswith("key"))
     stored[name] = stored[name][:4] + b"[999, 1, [], [], []]"
     again = opened(log)

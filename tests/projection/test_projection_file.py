@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from stat import S_IMODE
 
@@ -138,7 +138,8 @@ def test_only_those_who_may_write_the_log_are_believed(
 ) -> None:
     with Projection(path) as projection:
         names(projection, log)
-        projection._connection.execute("UPDATE jobs SET name = 'forged'")
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE jobs SET name = 'forged'")
     log.path.chmod(mode)
     real = Path.lstat
 
@@ -247,7 +248,7 @@ def test_what_is_behind_retention_is_made_anew(tmp_path: Path) -> None:
     log.first = 3
     with Projection(tmp_path / "p") as projection:
         projection.follow(log, 1)
-        assert projection._seen == {("job-events", 0): (1, 0, module.digest_of("train1"))}
+        assert projection.positions() == {("job-events", 0): (1, 0, module.digest_of("train1"))}
 
 
 # --- following ----------------------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def test_events_that_no_table_wants_are_passed_over_once(path: Path, log: Sqlite
     write(log, [told])
     with Projection(path) as projection:
         assert names(projection, log) == ["train-1", "train-2"]
-        assert projection._places() == {("job-events", 0): (3, 1, module.digest_of("train2"))}
+        assert projection.positions() == {("job-events", 0): (3, 1, module.digest_of("train2"))}
         with sqlite3.connect(path, timeout=0, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
             assert names(projection, log) == ["train-1", "train-2"], "what has caught up asks for no lock"

@@ -126,11 +126,11 @@ class FakeCluster:
                 self._read[number] = records[-1].offset + 1
                 for record in records:
                     if record.message.type == EffectRequested.TYPE:
-                        self._do(decode(record.message))
+                        self.do(decode(record.message))
                         asked = True
         return asked
 
-    def _do(self, event: Event[Any]) -> None:
+    def do(self, event: Event[Any]) -> None:
         effect, uid = event.data, f"{event.subject}-{event.data.task}-{event.data.index}-{event.data.attempt}"
         if effect.effect == "create_pod":
             seen = PodObserved(

@@ -153,8 +153,8 @@ def test_a_promise_is_a_reason_of_its_own():
     deployment.submit("low", vcjob("low", task("w", 1), priorityClassName="low"))
     deployment.settle()
     deployment.wait(3)
-    obey = deployment._do
-    deployment._do = lambda event: None if event.data.effect == "delete_pod" else obey(event)
+    do = deployment.do
+    deployment.do = lambda event: None if event.data.effect == "delete_pod" else do(event)
     deployment.submit("high", vcjob("high", task("w", 1), priorityClassName="high"))
     deployment.settle()
     deployment.wait(5)
