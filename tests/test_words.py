@@ -28,7 +28,6 @@ OPENINGS = {
     "engine/history": 6,
     "engine/kubernetes": 11,
     "engine/lifecycle": 3,
-    "engine/log": 7,
     "engine/processor": 3,
     "engine/scheduling": 44,
     "engine/simulation": 10,

@@ -1,1 +1,1 @@
-"""The log and the processor that runs a stage on it."""
+"""Log port, its memory and SQLite implementations, and their errors."""

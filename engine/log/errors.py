@@ -1,13 +1,13 @@
 """Errors of the log.
 
 LogError
-├── LogUnavailableError   it cannot be reached or written now
-│   └── LogBusyError      another process holds it
-├── RecordTooLargeError   the log takes no record of that size
-├── FencedError           another holder has taken over the shard
-├── LogDamagedError       what is stored is not what was written
-├── NotALogError          the file is something else
-└── LayoutError           the log's partitions are not what this process expects
+├── LogUnavailableError   the log cannot be reached or written now
+│   └── LogBusyError      another process holds a lock on it
+├── RecordTooLargeError   a record exceeds the log's size limit
+├── FencedError           another holder has opened the shard
+├── LogDamagedError       stored bytes differ from the bytes written
+├── NotALogError          the file is not a Lahar log that this release can read
+└── LayoutError           the partitions differ from the expected ones
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ __all__ = [
 
 
 class LogError(LaharError):
-    """Base of all errors of this package; the text says what happened and what to do."""
+    """Base of all errors of this package; the message states the problem and the remedy."""
 
 
 class LogUnavailableError(LogError):
-    """Raised when the log cannot be reached, or not be written (full disk, no permission)."""
+    """Raised when the log cannot be reached or written (full disk, missing permission, lost broker)."""
 
     transient: bool = False
-    """The log does not answer or does not exist yet: a starting process may wait for it (`engine.log.start`)."""
+    """True if the log does not answer or does not exist yet, so that a starting process may retry (`engine.log.start`)."""
 
 
 class LogBusyError(LogUnavailableError):
-    """Raised when another live process holds what this one needs."""
+    """Raised when another live process holds a lock that this one needs."""
 
 
 class FencedError(LogError):
-    """Raised when another holder has opened the shard; the caller must stop at once."""
+    """Raised when another holder has opened the shard with a higher epoch; the caller must stop at once."""
 
     def __init__(self, shard: str, mine: int, current: int | None = None) -> None:
-        """Name the shard and the holders' epochs; that of the current one is not always known."""
+        """Format the shard, the epoch of this holder and, if known, the epoch of the current holder."""
         known = f"epoch {mine} is over" if current is None else f"epoch {current}, this one has {mine}"
         super().__init__(f"shard {shard} was taken over by another process ({known}); stop this one")
         self.shard = shard
 
 
 class RecordTooLargeError(LogError):
-    """Raised when a record is larger than the log takes; nothing was written."""
+    """Raised when a record exceeds the log's size limit; nothing was written."""
 
     def __init__(self, place: int, text: str) -> None:
-        """Describe it.
+        """Store the index of the record.
 
         Args:
-            place: of the message among those that were appended, of the output among those of the commit, from 0.
-            text: the log's own message.
+            place: index, from 0, of the message in the appended batch or of the output in the commit.
+            text: error message.
         """
         super().__init__(text)
         self.place = place
@@ -71,9 +71,9 @@ class LogDamagedError(LogError):
     """Raised when stored bytes do not match their checksum or the file is torn.
 
     Args:
-        text: what is damaged, and what to do.
-        place: topic, partition and offset of the first record that cannot be read, if those behind it can be.
-        count: how many offsets from there on cannot be read.
+        text: description of the damage, and the remedy.
+        place: topic, partition and offset of the first unreadable record; `None` if the records behind it are unreadable too.
+        count: number of unreadable offsets, beginning at `place`.
     """
 
     def __init__(self, text: str, place: tuple[str, int, int] | None = None, count: int = 1) -> None:
@@ -83,15 +83,15 @@ class LogDamagedError(LogError):
 
 
 class NotALogError(LogError):
-    """Raised when a file is no Lahar log, or one of a newer release."""
+    """Raised when a file is not a Lahar log, or was written by a newer release."""
 
 
 class LayoutError(LogError):
-    """Raised when the partitions of a topic differ from what the shard was built on."""
+    """Raised when the partitions of a topic or a shard's inputs differ from the stored ones."""
 
     @classmethod
     def of_inputs(cls, shard: object, before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]) -> LayoutError:
-        """Say which inputs a shard was built on and which it is opened with."""
+        """Return the error for a shard whose inputs differ from the inputs that it ran with before."""
         known, given = (", ".join(f"{topic}/{number}" for topic, number in inputs) for inputs in (before, now))
         return cls(
             f"shard {shard} was built on the inputs {known} and is opened with {given}; "

@@ -1,4 +1,4 @@
-"""SQLite's errors as errors of the log, with remedies for operators."""
+"""Conversion of SQLite errors to log errors, with remedies for operators."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from engine.log.errors import LogBusyError, LogDamagedError, LogError, LogUnavai
 __all__ = ["BUSY_SECONDS", "damaged", "translated"]
 
 BUSY_SECONDS = 10.0
-"""How long a transaction waits for another process to finish its own. An append takes milliseconds, a `compact` of a large
-log seconds; who waits longer than this waits for a process that hangs."""
+"""Seconds that a transaction waits for another process's write lock. An append holds it for milliseconds, `compact` of a large log
+for seconds; a longer wait means that the other process hangs."""
 
 _TORN = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors about the log at `path` as errors of this package.
+    """Convert SQLite errors about the log at `path` to errors of this package.
 
     Raises:
-        LogUnavailableError: full disk, failing medium, missing permission.
+        LogUnavailableError: disk full, I/O error, missing permission, or the log is closed.
         LogBusyError: another process held the write lock for longer than `BUSY_SECONDS`.
         LogDamagedError: the file is torn or malformed.
-        NotALogError: the file is no database.
+        NotALogError: the file is not a database.
     """
     try:
         yield
@@ -38,7 +38,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, what: str, place: tuple[str, int, int] | None = None, count: int = 1) -> LogDamagedError:
-    """Return the error for a log whose bytes are not those that were written; `place` and `count` as of the error."""
+    """Return the error for a damaged log file; `place` and `count` as in `LogDamagedError`."""
     return LogDamagedError(
         f"{path} is damaged: {what}. Restore a backup (`lahar log backup` makes them), "
         "or save what can still be read with `lahar export` and `lahar import` it into a new log",
@@ -52,7 +52,7 @@ def _meaning(path: Path, error: sqlite3.DatabaseError) -> LogError | None:
     if isinstance(error, sqlite3.ProgrammingError) and "closed database" in str(error):
         return LogUnavailableError(f"{path} was closed by this process; open it again")
     if code is None:
-        # Python's own module raises these without a code when a text is no UTF-8; misuse of the interface stays what it is.
+        # sqlite3 raises errors without a code for text that is not UTF-8, and for misuse of its API, which is raised unchanged.
         return damaged(path, str(error)) if "decode" in str(error) else None
     primary = code & 0xFF
     if code in _TORN or primary == sqlite3.SQLITE_CORRUPT:

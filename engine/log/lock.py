@@ -1,7 +1,7 @@
-"""The lock beside an embedded log, held by the process that runs it.
+"""Lock file beside an embedded log, held by the process that runs its shards.
 
-It does not protect the log (epochs do): it tells commands like `lahar job submit` whether somebody will process what they
-append, or whether they must do it themselves.
+The lock does not protect the log; epochs do. Commands like `lahar job submit` check it: if it is free, they process the inputs that
+they have appended themselves.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PROBE_SECONDS: Final = 0.01
 
 
 class RunLock:
-    """An advisory lock on `PATH.lock`, beside the file itself where PATH is a link.
+    """Advisory lock on the file `PATH.lock`; symbolic links in PATH are resolved first.
 
-    The system gives it back when its holder dies, however it dies.
+    The operating system releases it when the holder exits or crashes.
     """
 
     def __init__(self, log: str | Path) -> None:
-        """Name the lock of a log; nothing is touched yet."""
-        # Whatever name the log is reached by, a link or a relative one: two locks beside one log would lock nothing.
+        """Set the path of the lock file; creates nothing."""
+        # Resolved, because two paths to one log (a link, a relative path) must lead to one lock.
         self.path: Final = path_beside(log, ".lock")
         self._log: Final = log
 
@@ -40,8 +40,8 @@ class RunLock:
         """Hold the lock for the length of a `with` block.
 
         Raises:
-            LogBusyError: another live process holds it; the text names its process id.
-            LogUnavailableError: the file cannot be made or written.
+            LogBusyError: another live process holds it; the message has its process id.
+            LogUnavailableError: the lock file cannot be created or written.
         """
         try:
             descriptor = open_beside(self.path, self._log)
@@ -56,7 +56,7 @@ class RunLock:
                 raise LogUnavailableError(f"{self.path} cannot be written: {error.strerror}; check the disk's space") from error
             yield
         finally:
-            # The file stays: who deleted it could delete the one that another process has just locked.
+            # The file is not deleted: another process may have just locked it.
             os.close(descriptor)
 
     def is_held(self) -> bool:
@@ -74,7 +74,7 @@ class RunLock:
         return False
 
     def _take(self, descriptor: int) -> None:
-        # `is_held` of another process holds the lock for microseconds; that is no reason to give up.
+        # Retried, because `is_held` of another process takes the lock for some microseconds.
         for attempt in range(_PROBES):
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""The marks of a SQLite log's shards, in a file beside it: `lahar.db-marks`.
+"""Marks of a SQLite log's shards, in the side file `lahar.db-marks`.
 
-They are written before each input, so without a transaction and without waiting for the disk: the system keeps what a process has
-written when the process dies. Marks are not relied on after a loss of power.
+A mark names the input that a shard is processing (`ShardLog.mark`). It is written before each input, so without a transaction and
+without fsync: it survives a crash of the process, but not always a loss of power.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SLOT: Final = 256
 
 
 class MarkFile:
-    """The place of one shard in the file."""
+    """Mark of one shard, in a slot of 256 bytes of the side file."""
 
     def __init__(self, log: Path, shard: int, epoch: int) -> None:
-        """Name the place; the file is made when it is first used.
+        """Set the path and slot; the file is created on first use.
 
         Args:
-            log: the file of the log.
-            shard: number of the shard in it, from 1.
-            epoch: of this holder. A mark of the same or a later one is of another log that had this name.
+            log: path of the log.
+            shard: id of the shard in the log file, from 1.
+            epoch: epoch of this holder. A stored mark with this epoch or a higher one belongs to an earlier log of the same name.
         """
         self._path: Final = path_beside(log, "-marks")
         self._log: Final = log
@@ -36,7 +36,7 @@ class MarkFile:
         self._file: int | None = None
 
     def read(self) -> str:
-        """Return the last mark of an earlier holder.
+        """Return the last mark of an earlier holder; empty if there is none.
 
         Raises:
             LogUnavailableError: the file cannot be opened or read.

@@ -1,4 +1,4 @@
-"""The log in memory: for tests, simulations and questions that leave nothing behind."""
+"""In-memory log for tests, simulations and queries that store nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["MemoryLog"]
 
 
 class _Shard:
-    """What is durable of a shard, as far as memory is."""
+    """State of a shard that outlives its holder."""
 
     __slots__ = ("epoch", "inputs", "mark", "position", "snapshot")
 
@@ -35,18 +35,18 @@ class _Shard:
 
 
 class MemoryLog:
-    """A log in the memory of one process, for one writer a shard and any number of appenders and readers, in any threads."""
+    """Log in the memory of one process, with one holder per shard and any number of appenders and readers; thread-safe."""
 
     finds_by_key: Final = False
-    """It looks at all records."""
+    """`records_of` scans all records."""
 
     def __init__(self, partitions: int = 1, largest: int | None = None, clock: Callable[[], int] = wall_clock) -> None:
-        """Make an empty log.
+        """Create an empty log.
 
         Args:
-            partitions: of each topic, except of those in `SINGLE_TOPICS`, which have one.
-            largest: bytes that a record may have (`size_of`), to stand for a log with such a limit; `None`: any number.
-            clock: gives the time at which something is appended (microseconds).
+            partitions: partitions per topic; topics in `SINGLE_TOPICS` have one.
+            largest: maximum size of a record in bytes (`size_of`), as on Kafka; `None`: unlimited.
+            clock: returns the append time (microseconds).
         """
         self.largest = largest
         """Bytes that a record may have; may be changed at any time."""
@@ -61,7 +61,7 @@ class MemoryLog:
         self.shards: dict[ShardId, _Shard] = {}
         """Position and snapshot of each shard, for tests that damage them."""
         self._cursors: dict[str, dict[Partition, int]] = {}
-        # Held without the condition, whose methods for that are in Python.
+        # Taken directly on hot paths: the condition's own methods are slower, written in Python.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._seen = threading.local()
@@ -71,7 +71,7 @@ class MemoryLog:
         return self._counts[topic]
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, in order; each goes to the partition that its key chooses.
+        """Append inputs in order; each goes to the partition of its key.
 
         Raises:
             RecordTooLargeError: a message is larger than `largest`.
@@ -84,7 +84,7 @@ class MemoryLog:
             self._changed.notify_all()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
+        """Return up to `limit` records at offsets ≥ `start`, in order; fewer if together they exceed `READ_BYTES`."""
         with self._lock:
             found = self.records[partition][start : start + limit]
         if not found:
@@ -93,15 +93,15 @@ class MemoryLog:
         return found[: bisect_left(sizes, READ_BYTES) + 1]
 
     def end(self, partition: Partition) -> int:
-        """Return the offset behind the last record."""
+        """Return the end offset: the offset of the next record."""
         with self._lock:
             return len(self.records[partition])
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
-        """Take over a shard, fencing whoever holds it.
+        """Open a shard and fence its earlier holder.
 
         Raises:
-            LayoutError: the shard was run before with other inputs.
+            LayoutError: the shard ran before with other inputs.
         """
         with self._lock:
             held = self.shards.setdefault(shard, _Shard(tuple(inputs)))
@@ -110,23 +110,23 @@ class MemoryLog:
             return MemoryShard(self, shard, held)
 
     def look(self, shard: ShardId) -> ShardView | None:
-        """Return how a shard stands, without taking it over; `None` if it was never opened."""
+        """Return position and snapshot of a shard without opening it; `None` if it was never opened."""
         with self._lock:
             held = self.shards.get(shard)
             return None if held is None else ShardView(held.position, list(held.snapshot.items()))
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return a consumer's position: partition → next offset."""
+        """Return a consumer's next offset by partition."""
         with self._lock:
             return dict(self._cursors.get(name, {}))
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Store a consumer's next offsets in some partitions."""
+        """Store a consumer's next offsets of some partitions."""
         with self._lock:
             self._cursors.setdefault(name, {}).update(positions)
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
-        """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest."""
+        """Block until a record was written since this thread's last call, for at most `timeout` seconds."""
         with self._lock:
             seen = getattr(self._seen, "written", 0)
             self._changed.wait_for(lambda: self._written != seen, timeout)
@@ -134,13 +134,13 @@ class MemoryLog:
         return partitions
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
-        """Yield all records with this key on some topics, in commit order."""
+        """Yield all records of some topics with this key, in commit order."""
         return (record for record in self.scan(topics) if record.message.key == key)
 
     def scan(
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
     ) -> Iterator[Record]:
-        """Yield the records of some topics in commit order, up to what is committed when the iteration begins."""
+        """Yield the records of some topics in commit order, up to the end offsets at the first iteration."""
         with self._lock:
             ends = {partition: len(found) for partition, found in self.records.items() if partition.topic in topics}
         runs = [
@@ -152,7 +152,7 @@ class MemoryLog:
                 yield record
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing; memory needs no release."""
 
     def _must_fit(self, messages: Iterable[Message]) -> None:
         if self.largest is None:
@@ -173,12 +173,12 @@ class MemoryLog:
         records = self.records[partition]
         self._written += 1
         self._positions[partition].append(self._written)
-        # As `new_message` does.
+        # Bypasses the constructor for speed, as `new_message` does.
         records.append(tuple.__new__(Record, (partition, len(records), message, shard, shardsequence, basis, 0, size)))
 
 
 class MemoryShard:
-    """The right to process one shard of a `MemoryLog`."""
+    """Write access to one shard of a `MemoryLog`."""
 
     def __init__(self, log: MemoryLog, shard: ShardId, held: _Shard) -> None:
         self._log = log
@@ -189,12 +189,12 @@ class MemoryShard:
 
     @property
     def position(self) -> Position:
-        """What is committed, by this holder or the ones before it."""
+        """Committed position, by this or an earlier holder."""
         return self._held.position
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every snapshot record of the shard as of `position`."""
-        with self._log._lock:  # noqa: SLF001  the two classes are one thing
+        """Yield every snapshot record of the shard at `position`."""
+        with self._log._lock:  # noqa: SLF001  the log and its shards share one lock
             return iter(list(self._held.snapshot.items()))
 
     def commit(self, commit: Commit) -> Position:
@@ -202,12 +202,12 @@ class MemoryShard:
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
-            RecordTooLargeError: an output is larger than the log takes; nothing was written.
+            RecordTooLargeError: an output exceeds the log's size limit; nothing was written.
         """
         log, held = self._log, self._held
-        with log._lock:  # noqa: SLF001  the two classes are one thing
+        with log._lock:  # noqa: SLF001  the log and its shards share one lock
             if self._closed:
-                raise LogError(f"shard {self._shard} was given back; open it again")
+                raise LogError(f"shard {self._shard} was released; open it again")
             if held.epoch != self._epoch:
                 raise FencedError(str(self._shard), self._epoch, held.epoch)
             log._must_fit(output.message for output in commit.outputs)  # noqa: SLF001
@@ -225,10 +225,10 @@ class MemoryShard:
             log._changed.notify_all()  # noqa: SLF001
             return held.position
 
-    marks_are_free: Final = False  # nothing here outlives a process
+    marks_are_free: Final = False  # a mark is for the next process; a memory log has none
 
     def mark(self, text: str) -> None:
-        """Write a mark, outside of all transactions."""
+        """Store a mark outside of any transaction."""
         self._held.mark = text
 
     def marked(self) -> str:
@@ -236,5 +236,5 @@ class MemoryShard:
         return self._held.mark
 
     def close(self) -> None:
-        """Give the right back."""
+        """Release the shard."""
         self._closed = True

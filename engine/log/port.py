@@ -1,13 +1,13 @@
-"""The log, as a port: the guarantees for processors and for readers of the past.
+"""Log port: its types, and its guarantees for processors and readers.
 
-A log holds topics; a topic has partitions; a partition is an ordered sequence of messages, each at its offset. Three
-implementations pass one contract suite (`tests/contract`): memory, SQLite, Kafka.
+A log holds topics; a topic has partitions; a partition is an ordered sequence of messages with offsets. Memory, SQLite and Kafka
+implement the port and pass one contract suite (`tests/contract`).
 
 - Any process may `append` inputs, also beside a running processor.
-- Only the holder of a shard may `commit` outputs. Opening a shard fences the holder before it: its next commit raises
-  `FencedError` and leaves nothing behind.
-- Outputs, the input offsets they follow from and snapshot changes become visible together or not at all.
-- Readers see committed messages only, in order, none skipped. Offsets increase; they need not be consecutive.
+- Only the holder of a shard may `commit` outputs. Opening a shard fences the earlier holder: its next commit raises
+  `FencedError` and writes nothing.
+- Outputs, the offsets of the inputs that caused them and snapshot changes become visible together or not at all.
+- Readers get committed messages only, in order, without gaps. Offsets increase but need not be consecutive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 READ_BYTES: Final = 4 << 20
-"""Bytes at which a read ends: 500 inputs of 2 MiB each must not wait in memory. Ordinary ones are half a kilobyte."""
+"""Bytes at which a read stops, so that 500 inputs of 2 MiB are not held in memory at once. A typical input has 0.5 KB."""
 
 
 class Partition(NamedTuple):
@@ -50,7 +50,7 @@ class Partition(NamedTuple):
 
 
 class ShardId(NamedTuple):
-    """One shard of a stage; written `lifecycle/0`."""
+    """One shard of a stage; its text form is `lifecycle/0`."""
 
     stage: str
     number: int
@@ -60,73 +60,73 @@ class ShardId(NamedTuple):
 
 
 Vector = tuple[int, ...]
-"""Next offset of each input partition, in the order in which the shard named its inputs when it was opened."""
+"""Next offset of each input partition, in the order of the inputs given to `Log.open`."""
 
 
 class Record(NamedTuple):
-    """A message at its offset, with the metadata of its record (never part of the event)."""
+    """A message at its offset, with record metadata that is not part of the event."""
 
     partition: Partition
     offset: int
     message: Message
     shard: str = ""
-    """The shard that wrote it, `lifecycle/0`; empty for inputs."""
+    """Shard that wrote the record, such as `lifecycle/0`; empty for inputs."""
     shardsequence: int = 0
-    """Position among all that this shard wrote, gapless from 1; 0 for inputs."""
+    """Sequence number among all outputs of the shard, gapless from 1; 0 for inputs."""
     basis: Vector = ()
-    """What the shard had taken when it decided this, the causing input included."""
+    """Input offsets of the shard at this decision, including the input that caused it."""
     appended: int = 0
-    """When it was appended, by the log's clock (microseconds); 0 where the log keeps no such time."""
+    """Append time by the log's clock (microseconds); 0 if the log does not store it."""
     size: int = 0
-    """Of an input that a log has read: its bytes as the log counts them, not less than `size_of`; 0: nobody has counted them."""
+    """Size of an input in bytes as its log counts them, at least `size_of`; 0 if not counted."""
 
 
 def size_of(message: Message) -> int:
-    """Return the bytes of a message as every bound counts them: of its data, and a byte for each character of its attributes.
+    """Return the size of a message for all size limits: the bytes of its data plus the characters of its attributes.
 
-    Producers choose both, and an attribute may be as long as the log lets a record be.
+    Attributes count because producers choose them, and the log does not limit their length.
     """
     (key, ident, source, kind, subject, _, _, _, correlation, causation, cluster, data) = message
     return len(f"{key}{ident}{source}{kind}{subject}{correlation}{causation}{cluster}") + len(data)  # faster than eight lengths
 
 
 class Output(NamedTuple):
-    """A message to be written by a commit."""
+    """A message for a commit to write."""
 
     topic: Topic
     message: Message
     basis: Vector
     number: int | None = None
-    """Of its partition; `None`: the shard's number, modulo the topic's partitions."""
+    """Number of its partition; `None`: the shard's number modulo the number of partitions."""
 
     def partition(self, shard: int, partitions: int) -> Partition:
-        """Return where it is written.
+        """Return the partition that it is written to.
 
         Args:
-            shard: number of the shard that writes it.
-            partitions: of its topic.
+            shard: number of the writing shard.
+            partitions: number of partitions of the topic.
         """
         number = shard % partitions if self.number is None else self.number
-        return tuple.__new__(Partition, (self.topic, number))  # as `new_message`
+        return tuple.__new__(Partition, (self.topic, number))  # bypasses the constructor for speed, as `new_message` does
 
 
 class Position(NamedTuple):
-    """Position of a shard; all zeros for one that never ran."""
+    """Position of a shard; all zeros if it never ran."""
 
     vector: Vector
     now: int = 0
-    """Largest recorded time taken or due time fired (microseconds)."""
+    """Largest recorded time of a processed input or due time of a fired timer (microseconds)."""
     shardsequence: int = 0
-    """Of the last output written."""
+    """Sequence number of the last output."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """Position and snapshot of a shard at one moment, read only."""
+    """Read-only position and snapshot of a shard, from one read transaction."""
 
     position: Position
     records: list[tuple[str, bytes]]
-    """Every snapshot record, as of `position`."""
+    """All snapshot records at `position`: subject and state."""
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
         """Yield the snapshot records, as `ShardLog.snapshot` does."""
@@ -135,63 +135,63 @@ class ShardView:
 
 @dataclass(slots=True)
 class Commit:
-    """What one transaction of a shard writes."""
+    """Contents of one transaction of a shard."""
 
     vector: Vector
     now: int
     outputs: Sequence[Output] = ()
-    """Written in order; the log gives them the next shardsequences."""
+    """Written in order; the log assigns consecutive shard sequence numbers."""
     snapshot: Sequence[tuple[str, bytes | None]] = field(default_factory=tuple)
-    """Changed snapshot records: subject → state, `None` for one that is forgotten."""
+    """Changed snapshot records: subject and state; `None` deletes the record."""
 
 
 @runtime_checkable
 class ShardLog(Protocol):
-    """The right to process one shard, from `Log.open` until another process opens it."""
+    """Write access to one shard, from `Log.open` until another process opens it."""
 
     @property
     def position(self) -> Position:
-        """What is committed, by this holder or the ones before it."""
+        """Committed position, by this or an earlier holder."""
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every snapshot record of the shard as of `position`."""
+        """Yield every snapshot record of the shard at `position`."""
 
     def commit(self, commit: Commit) -> Position:
         """Write a transaction and return the new position.
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
-            RecordTooLargeError: an output is larger than the log takes; nothing was written, and the shard is still held.
-            LogUnavailableError: the log cannot be written (full disk, lost broker); nothing was written, or, where that
-                cannot be known, the shard must be opened again before anything else is done with it.
+            RecordTooLargeError: an output exceeds the log's size limit; nothing was written, and the shard is still held.
+            LogUnavailableError: the log cannot be written (full disk, lost broker). Nothing was written, or the outcome is unknown;
+                in that case the shard must be opened again before any other call.
         """
 
     @property
     def marks_are_free(self) -> bool:
-        """`mark` takes some microseconds; otherwise it is a request to a server."""
+        """True if `mark` costs microseconds; false if it is a request to a broker."""
 
     def mark(self, text: str) -> None:
-        """Write a mark that names the current decision, outside of all transactions.
+        """Store a mark that names the current decision, outside of any transaction.
 
-        The shard's next holder reads it, whether the transaction committed or not. It outlives the process, but perhaps not a loss
-        of power.
+        The next holder of the shard reads it, whether or not the transaction committed. It survives a crash of the process, but not
+        always a loss of power.
 
         Args:
-            text: at most 200 characters of ASCII; it replaces the mark before it.
+            text: at most 200 ASCII characters; replaces the previous mark.
 
         Raises:
             LogUnavailableError: the log cannot be written.
         """
 
     def marked(self) -> str:
-        """Return the last mark of an earlier holder; empty: none, or an unreadable one.
+        """Return the last mark of an earlier holder; empty if there is none or it is unreadable.
 
         Raises:
             LogUnavailableError: the log cannot be read.
         """
 
     def close(self) -> None:
-        """Give the right back. Idempotent; writes nothing."""
+        """Release the shard. Idempotent; writes nothing."""
 
 
 @runtime_checkable
@@ -199,73 +199,73 @@ class Log(Protocol):
     """An ordered, durable store of messages."""
 
     def partitions(self, topic: Topic) -> int:
-        """Return the number of partitions of a topic, 1 or more. Those of `SINGLE_TOPICS` always have one."""
+        """Return the number of partitions of a topic, at least 1; topics in `SINGLE_TOPICS` have one."""
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, all or none, in order; each goes to the partition that its key chooses.
+        """Append inputs atomically and in order; each goes to the partition of its key.
 
-        A recorded time more than a second past that moment is read back as that second (`producer_time`).
+        A recorded time more than one second after the append time is capped there when it is read (`producer_time`).
 
         Raises:
             LogUnavailableError: the log cannot be written; nothing was appended.
-            RecordTooLargeError: a message is larger than the log takes.
+            RecordTooLargeError: a message exceeds the log's size limit.
         """
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return `limit` committed records at offsets ≥ `start`, in order; fewer only if there are no more now or they are large.
+        """Return `limit` committed records at offsets ≥ `start`, in order; fewer at the end of the partition or if they are large.
 
-        It stops behind the record with which they reach `READ_BYTES` (`size_of`), a little later where records come in batches;
-        otherwise they go at least to the end that `end` has told before. It returns none only if there is none.
+        A read stops at the record that reaches `READ_BYTES` in total (`size_of`); a log that fetches whole batches may exceed it.
+        Otherwise it reaches at least the offset that `end` returned before. An empty list means that there is no such record.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
 
     def end(self, partition: Partition) -> int:
-        """Return the offset behind the last committed record."""
+        """Return the end offset: the offset behind the last committed record."""
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> ShardLog:
-        """Take over a shard whose inputs are these partitions, fencing whoever holds it.
+        """Open a shard on these input partitions and fence its earlier holder.
 
-        One that takes several partitions of a topic is the only one of its stage.
+        A shard that reads several partitions of a topic must be the only shard of its stage.
 
         Raises:
             LogUnavailableError: the log cannot be written.
-            LayoutError: the shard was run before with other inputs; it may take further ones behind those that it had.
+            LayoutError: the shard ran before with other inputs. Adding inputs behind the earlier ones is allowed.
         """
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return a consumer's position: partition → next offset, without partitions that it never read.
+        """Return a consumer's next offset by partition, without the partitions that it never read.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Store a consumer's next offsets in some partitions, all or none; its other offsets stay.
+        """Store a consumer's next offsets of some partitions atomically; its other offsets stay.
 
-        A cursor is bookkeeping of one consumer outside the truth: it may be moved back, and nothing fences its writers.
+        A cursor belongs to a consumer outside the shards: it may be moved back, and its writers are not fenced.
 
         Raises:
-            LogUnavailableError: the log cannot be written; nothing was moved.
+            LogUnavailableError: the log cannot be written; no offset was stored.
         """
 
     def look(self, shard: ShardId) -> ShardView | None:
-        """Return how a shard stands, without taking it over; `None` if it was never opened.
+        """Return position and snapshot of a shard without opening it; `None` if it was never opened.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
-        """Return as soon as something may have been appended, after `timeout` seconds at the latest.
+        """Block until records may have been appended, for at most `timeout` seconds.
 
         Args:
             timeout: seconds.
-            partitions: what happens in others is of no interest, though it may wake the caller; empty: all are of interest.
+            partitions: partitions to watch; a record in another one may end the wait as well. Empty: all.
 
         Returns:
-            Those of `partitions` in which something may have been appended since this thread's last call.
+            The watched partitions that may have new records since this thread's last call.
         """
 
     def close(self) -> None:
@@ -274,10 +274,10 @@ class Log(Protocol):
 
 @runtime_checkable
 class ReadsTogether(Protocol):
-    """A log for which it is cheaper to read several partitions at once than one by one."""
+    """A log that reads several partitions in one call cheaper than one by one."""
 
     def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
-        """Return what `Log.read` returns, of several partitions, none twice, from an offset each.
+        """Return the result of `Log.read` for each of several distinct partitions and their start offsets.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -287,28 +287,28 @@ class ReadsTogether(Protocol):
 
 @runtime_checkable
 class Expiring(Protocol):
-    """A log that lets records go when they are old, whether they were taken or not: Kafka."""
+    """A log that deletes old records by retention, whether or not they were processed (Kafka)."""
 
     def gone(self, partition: Partition) -> int:
-        """Return how many offsets `Log.read` has skipped since the log was opened because retention had deleted them."""
+        """Return the number of offsets that `Log.read` skipped since the log was opened because retention had deleted them."""
 
 
 @runtime_checkable
 class Searchable(Protocol):
-    """What history asks of a log beside reading it partition by partition.
+    """Queries over all partitions, for history.
 
-    Commit order is the order in which transactions became visible, over all partitions; within a transaction, the order in
-    which it wrote.
+    Commit order is the order in which transactions became visible, across all partitions; within a transaction, the order of its
+    outputs.
     """
 
     @property
     def finds_by_key(self) -> bool:
-        """Return whether `records_of` finds the outputs of stages by an index; otherwise it reads the key's whole partition."""
+        """True if `records_of` finds the outputs of stages by an index; false if it reads the key's whole partition."""
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
-        """Yield all committed records with this key on some topics, in commit order.
+        """Yield all committed records of some topics with this key, in commit order.
 
-        On input topics it reads the key's whole partition; elsewhere too, unless `finds_by_key`.
+        For input topics it reads the key's whole partition; for other topics too, unless `finds_by_key`.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -317,13 +317,13 @@ class Searchable(Protocol):
     def scan(
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
     ) -> Iterator[Record]:
-        """Yield the records of some topics in commit order, up to what is committed when the iteration begins.
+        """Yield the records of some topics in commit order, up to the end offsets at the first iteration.
 
         Args:
-            topics: read in all their partitions.
-            types: only events of these types; `None`: all. Filtering happens in the store.
-            start: first offset of each partition; a partition that is not named is read from its beginning. The offsets
-                behind the records seen so far make a token from which a later scan goes on without gap or repeat.
+            topics: topics to read, all partitions.
+            types: event types to yield; `None`: all. The store filters.
+            start: first offset by partition; a partition without an entry is read from its beginning. The offsets behind the last
+                records form a token with which a later scan continues without gap or repetition.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -332,12 +332,13 @@ class Searchable(Protocol):
 
 @runtime_checkable
 class Transactional(Protocol):
-    """A log whose transactions over several partitions can stay open for a while: Kafka."""
+    """A log in which a transaction over several partitions can stay open for a while (Kafka)."""
 
     def stable_ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
-        """Return, of each partition, the offset behind the last record that may be read, and that behind the last one there is.
+        """Return the last stable offset and the end offset of each partition.
 
-        Between them stands what readers wait for: a transaction that is open, and all that was appended since it began.
+        Readers cannot read between the two: an open transaction has records there, and all records appended after it wait for its
+        end.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -345,4 +346,4 @@ class Transactional(Protocol):
 
 
 class SearchableLog(Log, Searchable, Protocol):
-    """A log that is read partition by partition, and searched."""
+    """A log that supports both reads by partition and queries over all partitions."""

@@ -1,7 +1,7 @@
-"""The recorded time of an input, which its producer stamps and the log bounds.
+"""Cap on the recorded time that a producer stamps on an input.
 
-A shard's time is that of the latest input and never falls. One input from a producer whose clock is ahead would fire every job's
-timers early, and delay timers set after it. So every log caps producer timestamps at one second past append time.
+A shard's time is the latest recorded time of its inputs and never falls. One input from a producer whose clock is ahead would fire
+the timers of every job early and delay later ones. So every log caps recorded times at one second past append time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from engine.events import Message
 __all__ = ["AHEAD", "capped", "wall_clock"]
 
 AHEAD: Final = 1_000_000
-"""By how much a producer's clock may be ahead of the log's (microseconds)."""
+"""Time that a producer's clock may be ahead of the log's (microseconds)."""
 
 
 def capped(message: Message, appended: int) -> Message:
-    """Return an input as it counts: recorded at most `AHEAD` past the moment at which it was appended (microseconds)."""
+    """Return an input with its recorded time capped at `AHEAD` past its append time (microseconds)."""
     latest = appended + AHEAD
     return message if message.recordedtime <= latest else message._replace(recordedtime=latest)
 

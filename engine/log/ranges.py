@@ -1,4 +1,4 @@
-"""Records of a partition between two offsets, and how those of several partitions are put in order."""
+"""Iteration over the records between two offsets, and the sort key that merges partitions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["RECORDED", "records_between"]
 _READ: Final = 500
 
 RECORDED: Final[Callable[[Record], int]] = attrgetter("message.recordedtime")
-"""When a record's message was recorded (microseconds): a key to merge partitions by."""
+"""Recorded time of a record's message (microseconds), the key by which partitions are merged."""
 
 
 def records_between(log: Log, partition: Partition, offset: int, end: int, batch: int = _READ) -> Iterator[Record]:
-    """Yield the records of a partition from an offset up to before another; offsets may have gaps.
+    """Yield the records of a partition at offsets from `offset` up to, not including, `end`; offsets may have gaps.
 
     Args:
-        log: the log.
-        partition: the partition.
-        offset: of the first record.
-        end: offset before which the last one lies.
-        batch: records per read.
+        log: log to read.
+        partition: partition to read.
+        offset: first offset.
+        end: end offset, exclusive.
+        batch: maximum number of records per read.
 
     Raises:
         LogError: the log cannot be read.

@@ -1,7 +1,7 @@
-"""Records as rows of a SQLite log, and the checksum that each row carries.
+"""Encoding of records as rows of a SQLite log, each with a checksum.
 
-The checksum covers every other column. It is the CRC-32 of the row in Python's marshal format 2, which writes equal values of
-these types as equal bytes in every release; a test pins it. Measured on rows of 450 B: marshal and CRC 0.6 to 0.8 µs, joining the
+The checksum covers all other columns. It is the CRC-32 of the row in Python's marshal format 2, which encodes equal values of these
+types as equal bytes in every release; a test pins it. Measured on rows of 450 B: marshal and CRC take 0.6 to 0.8 µs, joining the
 columns as text and CRC 0.9 µs.
 """
 
@@ -21,10 +21,10 @@ from engine.log.schema import table
 __all__ = ["Metadata", "Row", "checksum", "insertion", "parse_vector", "records", "row", "selection", "write_vector"]
 
 Metadata = tuple[int | None, int | None, str | None]
-"""Shard (its number in the file), shardsequence, basis (as `write_vector` gives it); all `None` for inputs."""
+"""Shard id in the file, shard sequence number, basis (as `write_vector` encodes it); all `None` for inputs."""
 
 Row = tuple[Any, ...]
-"""crc, then what it covers: offset, position, shard, shardsequence, basis, and the fields of `Message` in their order."""
+"""Checksum, then the covered columns: offset, position, shard, shardsequence, basis, and the fields of `Message` in order."""
 
 _COLUMNS: Final = 'crc, "offset", position, shard, shardsequence, basis, key, id, source, type'
 _SELECTED: Final = (
@@ -38,22 +38,22 @@ _OFFSETS: Final = Decoder(Vector).decode
 
 
 def insertion(partition: Partition) -> str:
-    """Return the statement that inserts one row into a partition."""
+    """Return the SQL statement that inserts one row into a partition's table."""
     return f"INSERT INTO {table(partition)} ({_INSERTED}) VALUES ({_VALUES})"  # noqa: S608  names from a closed list
 
 
 def selection(partition: Partition, condition: str) -> str:
-    """Return the query for the rows of a partition, with parameters for the condition and the greatest number of rows."""
-    return f'SELECT {_SELECTED} FROM {table(partition)} WHERE {condition} ORDER BY "offset" LIMIT ?'  # noqa: S608  the same
+    """Return the SQL query for rows of a partition; its parameters are those of the condition, then the maximum row count."""
+    return f'SELECT {_SELECTED} FROM {table(partition)} WHERE {condition} ORDER BY "offset" LIMIT ?'  # noqa: S608  from a closed list
 
 
 def checksum(covered: Row) -> int:
-    """Return the checksum of a row, given all that it covers."""
+    """Return the checksum of a row's other columns."""
     return crc32(marshal.dumps(covered, 2))
 
 
 def row(offset: int, position: int, message: Message, metadata: Metadata) -> Row:
-    """Return a record as it is inserted."""
+    """Return the row of a record."""
     covered = (offset, position, *metadata, *message)
     return (checksum(covered), *covered)
 
@@ -61,21 +61,24 @@ def row(offset: int, position: int, message: Message, metadata: Metadata) -> Row
 def records(
     rows: Iterable[Row], partition: Partition, shards: Callable[[int], str], fault: Callable[[int], Exception]
 ) -> tuple[list[Row], list[Record], bool]:
-    """Return rows and what they hold as records, up to the one with which they reach `READ_BYTES`, and whether that cut them off.
+    """Decode rows to records, up to the record that reaches `READ_BYTES` in total.
 
     Args:
-        rows: as `selection` gives them.
-        partition: where they stand.
-        shards: name of a shard by its number in the file.
-        fault: makes the error to be raised for the row at an offset that does not match its checksum.
+        rows: rows of a `selection` query.
+        partition: partition of the rows.
+        shards: returns the name of a shard by its id in the file.
+        fault: returns the error for the row at an offset whose checksum does not match.
+
+    Returns:
+        The rows that were read, their records, and true if `READ_BYTES` ended the read.
     """
-    # 3.1 to 3.7 µs a row, SQLite's own 1.5 included; `tuple.__new__` instead of the classes' constructors saves 0.8 of them.
+    # 3.1 to 3.7 µs per row, including SQLite's 1.5; `tuple.__new__` in place of the constructors saves 0.8 µs.
     new, dumps, crc = tuple.__new__, marshal.dumps, crc32
     read: list[Row] = []
     found: list[Record] = []
     add = found.append
     held = 0
-    # Neighbours mostly share shard and basis.
+    # Adjacent rows mostly have the same shard and basis, so the parsed values are kept.
     written: str | None = None
     basis: Vector = ()
     number: int | None = None
@@ -96,17 +99,17 @@ def records(
                 shard = shards(number)
             add(new(Record, (partition, line[1], message, shard, line[4], basis, 0, len(covered))))
         read.append(line)
-        held += len(covered)  # the message, and some hundred bytes; its `size_of` would cost as much as all of this
+        held += len(covered)  # at least `size_of` of the message, which would double the cost of this loop
         if held >= READ_BYTES:
             return read, found, True
     return read, found, False
 
 
 def write_vector(vector: Vector) -> str:
-    """Return offsets as text."""
+    """Return offsets as comma-separated text."""
     return ",".join(map(str, vector))
 
 
 def parse_vector(text: str) -> Vector:
-    """Return the offsets that `write_vector` wrote."""
-    return _OFFSETS(f"[{text}]")  # a third of what splitting it takes, once a row
+    """Return the offsets in a text of `write_vector`."""
+    return _OFFSETS(f"[{text}]")  # called for each row; takes a third of the time of `split` and `int`

@@ -1,9 +1,9 @@
-"""The file of a SQLite log: its tables, creation and recognition.
+"""File format of a SQLite log: tables, creation, and checks on opening.
 
-One table a partition, `"job-events/0"`, one row a record, its rowid the offset. Measured (200,000 records of 450 B, 1,000 a
-transaction, one core): 140,000 to 155,000 rows/s appended with the index by key, 240,000 without it; 540,000 to 680,000 rows/s
-read. One table for all partitions would need a second index to read one of them in order. Pages of 8 KiB and rarer checkpoints
-change the rate by less than the noise and double the longest commit (10 to 19 ms).
+Each partition has one table, such as `"job-events/0"`, with one row per record; the rowid is the offset. Measured (200,000 records
+of 450 B, 1,000 per transaction, one core): 140,000 to 155,000 rows/s appended with the index by key, 240,000 without it; 540,000 to
+680,000 rows/s read. One table for all partitions would need a second index for reads by partition. Pages of 8 KiB and rarer
+checkpoints change the rate by less than the noise and double the longest commit (10 to 19 ms).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from engine.log.port import Partition
 __all__ = ["APPLICATION_ID", "VERSION", "make_file", "open_file", "partition_counts", "table"]
 
 APPLICATION_ID: Final = 0x4C414852
-"""`LAHR`, in the header of the file."""
+"""SQLite application id, `LAHR` in ASCII."""
 
 VERSION: Final = 1
-"""Of the tables; a file with a higher one is not read."""
+"""Version of the tables; a file with a higher version is rejected."""
 
 
 _TABLES: Final = """
@@ -60,7 +60,7 @@ CREATE TABLE cursors ( -- of consumers: how far each has come
 ) WITHOUT ROWID;
 """
 
-# Subject and correlation id are nearly always the key: NULL then, which saves 73 of 640 bytes a row.
+# Subject and correlation id mostly equal the key and are then stored as NULL, which saves 73 of 640 bytes per row.
 _RECORDS: Final = """
 CREATE TABLE IF NOT EXISTS {table} (
     "offset" INTEGER PRIMARY KEY,
@@ -86,22 +86,22 @@ CREATE TABLE IF NOT EXISTS {table} (
 
 
 def table(partition: Partition) -> str:
-    """Return the quoted name of a partition's table."""
+    """Return the quoted table name of a partition."""
     return f'"{partition.topic}/{partition.number}"'
 
 
 def partition_counts(partitions: int) -> dict[Topic, int]:
-    """Return how many partitions each topic of a log has whose partitioned topics have `partitions`."""
+    """Return the number of partitions by topic; topics in `SINGLE_TOPICS` have one, all others `partitions`."""
     return {topic: 1 if topic in SINGLE_TOPICS else partitions for topic in get_args(Topic)}
 
 
 def make_file(path: Path, partitions: int) -> None:
-    """Create a new log atomically; keep one that another process has created meanwhile.
+    """Create a new log file atomically; keep the file if another process has created it meanwhile.
 
     Raises:
         LogUnavailableError: the folder does not exist or cannot be written, or the disk is full.
     """
-    # A process that dies while it makes the log must not leave a half-made file under the log's name.
+    # Created under a temporary name, so that a crash leaves no incomplete file under the log's name.
     draft = path.with_name(f"{path.name}.new-{os.getpid()}")
     try:
         draft.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def make_file(path: Path, partitions: int) -> None:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
                 connection.execute("PRAGMA journal_mode = WAL")
-                # In one transaction: each would wait for the disk.
+                # One transaction, because each statement alone would wait for the disk.
                 connection.executescript(f"BEGIN; {_TABLES}")
                 connection.execute("INSERT INTO log VALUES (?, 0)", (partitions,))
                 _add_partitions(connection, partitions)
@@ -129,12 +129,12 @@ def make_file(path: Path, partitions: int) -> None:
 
 
 def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
-    """Open an existing log and check that it is one.
+    """Open an existing log file and check its identity and version.
 
     Raises:
-        NotALogError: the file is something else, or was written by a newer release.
-        LogDamagedError: the file is torn.
-        LogUnavailableError: it is not there or cannot be opened.
+        NotALogError: the file is not a Lahar log, or was written by a newer release.
+        LogDamagedError: the file is empty or torn.
+        LogUnavailableError: the file does not exist or cannot be opened.
     """
     _check_size(path)
     with translated(path):
@@ -143,7 +143,7 @@ def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
         try:
             _check_identity(path, connection)
             if not readonly:
-                # FULL: a commit is on the disk when it returns; NORMAL would lose the last ones with the machine's power.
+                # FULL: a commit is on the disk when it returns. NORMAL would lose the last commits on a loss of power.
                 connection.execute("PRAGMA synchronous = FULL")
                 (partitions,) = connection.execute("SELECT partitions FROM log").fetchone()
                 _add_partitions(connection, partitions)
@@ -154,10 +154,10 @@ def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
 
 
 def _check_size(path: Path) -> None:
-    """Look whether there is a file with something in it; whether that is a database, SQLite says.
+    """Check that the file exists and is not empty; SQLite itself checks that it is a database.
 
-    The file must not be opened here: closing it would take away the locks of all connections that this process has to it (POSIX),
-    and another process, thinking itself alone, would delete the write-ahead log under them.
+    The file must not be opened here: closing it would release this process's POSIX locks on it, and another process could then
+    delete the write-ahead log while it is in use.
     """
     try:
         size = path.stat().st_size
@@ -181,7 +181,7 @@ def _check_identity(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _add_partitions(connection: sqlite3.Connection, partitions: int) -> None:
-    # A topic that a later release adds gets its tables when that release first opens the file.
+    # Adds the tables of topics that were introduced after the file was created.
     (known,) = connection.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE '%/%'").fetchone()
     counts = partition_counts(partitions)
     if known == sum(counts.values()):
@@ -190,6 +190,6 @@ def _add_partitions(connection: sqlite3.Connection, partitions: int) -> None:
         for number in range(count):
             name = table(Partition(topic, number))
             connection.execute(_RECORDS.format(table=name))
-            # Inputs stand where their keys put them.
+            # Outputs alone need an index by key: an input's key determines its partition.
             if topic not in INPUT_TOPICS:
                 connection.execute(f'CREATE INDEX IF NOT EXISTS "{topic}/{number} by key" ON {name} (key)')

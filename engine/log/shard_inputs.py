@@ -1,4 +1,4 @@
-"""The inputs that a shard was run on, compared with those that it is opened with."""
+"""Comparison of a shard's stored inputs with the inputs that it is opened with."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["extended", "resume"]
 
 
 def extended(vector: Vector, inputs: int) -> Vector:
-    """Return a vector over so many inputs: what was not yet an input when it was written has been taken up to its beginning."""
+    """Return a vector extended to `inputs` entries; added inputs begin at offset 0."""
     return vector + (0,) * (inputs - len(vector))
 
 
 def resume(shard: ShardId, before: Sequence[Partition], now: Sequence[Partition], position: Position) -> Position:
-    """Return where a shard stands on the inputs that it is opened with.
+    """Return the position at which a shard continues on the inputs that it is opened with.
 
-    A release may add inputs behind those that its stage has: the shard takes them from their beginning.
+    A release may add inputs behind a stage's earlier ones; the shard reads them from the beginning.
 
     Args:
-        shard: the shard.
-        before: the inputs that `position` is on.
-        now: those that it is opened with.
-        position: what is committed.
+        shard: shard to open.
+        before: inputs of `position`.
+        now: inputs that the shard is opened with.
+        position: committed position.
 
     Raises:
-        LayoutError: it has taken some of other inputs.
+        LayoutError: the shard has processed records of other inputs.
     """
     if tuple(now[: len(before)]) == tuple(before):
         return position._replace(vector=extended(position.vector, len(now)))

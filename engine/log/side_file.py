@@ -1,4 +1,4 @@
-"""Files beside a SQLite log, with the log's owner and permissions."""
+"""Side files of a SQLite log, with the log's owner and permissions."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ __all__ = ["open_beside", "path_beside"]
 
 _RIGHTS: Final = 0o777
 _MODE_OF_A_NEW_LOG: Final = 0o644
-"""As SQLite makes files; the umask narrows it."""
+"""Mode with which SQLite creates files; the umask applies."""
 
 
 def path_beside(log: str | Path, ending: str) -> Path:
-    """Return the path of a side file: beside the log's own file, whatever link the log is reached by.
+    """Return the path of a side file in the directory of the log file; symbolic links are resolved first.
 
     Args:
-        log: the file of the log.
-        ending: of the side file's name, behind the log's.
+        log: path of the log.
+        ending: suffix that is added to the log's file name.
     """
     path = Path(log).resolve()
     return path.with_name(path.name + ending)
 
 
 def open_beside(path: Path, log: str | Path) -> int:
-    """Open a side file to read and write, created if missing; return its descriptor.
+    """Open a side file for reading and writing, created if missing; return its descriptor.
 
-    It gets the mode of the log's file, whatever the umask, and its owner where root opens it, as SQLite does it with `PATH-wal` and
-    `PATH-shm`. One of another owner stays as it is.
+    The side file gets the mode of the log file regardless of the umask and, if root opens it, the log's owner; SQLite does the same
+    with `PATH-wal` and `PATH-shm`. A side file of another owner stays unchanged.
 
     Args:
-        path: of the side file, as `path_beside` returns it.
-        log: the file of the log; where it is not there yet, the mode is that of new files.
+        path: path of the side file, from `path_beside`.
+        log: path of the log; if it does not exist yet, the mode of new files applies.
 
     Raises:
-        OSError: it cannot be opened, or is a link.
+        OSError: the side file cannot be opened, or is a symbolic link.
     """
     try:
-        # Not opened: closing the log's file would take away the locks that this process has on it (POSIX).
+        # `stat` does not open the file: closing it would release this process's POSIX locks on it.
         meant = Path(log).stat()
     except FileNotFoundError:
         meant = None

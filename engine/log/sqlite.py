@@ -1,7 +1,7 @@
-"""The log in one SQLite file: the embedded default, no server.
+"""Log in one SQLite file: the embedded default, without a server.
 
-WAL mode, one transaction a commit, on the disk when it returns. Readers and appenders in other processes work beside a running
-processor; SQLite lets one of them write at a time and the others wait (`failures.BUSY_SECONDS`).
+WAL mode; each commit is one transaction and on the disk when it returns. Readers and appenders in other processes work beside a
+running processor; SQLite admits one writer at a time, the others wait up to `failures.BUSY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from engine.log.torn_pages import unreadable
 __all__ = ["SqliteLog"]
 
 _CHUNK: Final = 500
-"""Rows a read transaction. Long ones keep the write-ahead log from being folded into the file, and chunks of 2,000 are read
-15 % slower: they no longer fit the processor's cache."""
+"""Rows per read transaction. A long read transaction delays WAL checkpoints, and chunks of 2,000 rows are read 15 % slower because
+they exceed the processor's cache."""
 
 
 Chunk = tuple[list[Row], list[Record]]
-"""Rows and the records that they hold."""
+"""Rows and their records."""
 
 
 class SqliteLog:
-    """A log in a file, for one processor a shard and any number of appenders and readers, in any threads and processes."""
+    """Log in a file, with one holder per shard and any number of appenders and readers; safe across threads and processes."""
 
     finds_by_key: Final = True
-    """It has an index of keys."""
+    """`records_of` uses the index by key."""
 
     def __init__(
         self,
@@ -57,16 +57,15 @@ class SqliteLog:
         """Open a log.
 
         Args:
-            path: the file; SQLite keeps `PATH-wal` and `PATH-shm` beside it.
-            partitions: of each topic, except of those in `SINGLE_TOPICS`, which have one; `None`: as the file has it, 1 in a
-                new one.
-            create: make the file if it is not there.
-            readonly: only read.
-            clock: gives the time at which something is appended (microseconds).
+            path: log file; SQLite keeps `PATH-wal` and `PATH-shm` beside it.
+            partitions: partitions per topic; topics in `SINGLE_TOPICS` have one. `None`: the number in the file, 1 in a new one.
+            create: create the file if it does not exist.
+            readonly: open for reading only.
+            clock: returns the append time (microseconds).
 
         Raises:
-            LogUnavailableError: the file is not there, or cannot be opened or made.
-            NotALogError: the file is something else, or was written by a newer release.
+            LogUnavailableError: the file does not exist, or cannot be opened or created.
+            NotALogError: the file is not a Lahar log, or was written by a newer release.
             LogDamagedError: the file is torn.
             LayoutError: the file has another number of partitions.
         """
@@ -90,11 +89,11 @@ class SqliteLog:
         return self._counts[topic]
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, all or none, in order; each goes to the partition that its key chooses.
+        """Append inputs atomically and in order; each goes to the partition of its key.
 
         Raises:
             LogUnavailableError: the log cannot be written; nothing was appended.
-            ValueError: a message holds a number beyond 64 bits or a text that is no Unicode; nothing was appended.
+            ValueError: a message has an integer beyond 64 bits or text that is not valid Unicode; nothing was appended.
         """
         count, now = self._counts[topic], self._clock()
         with self._file.transaction() as connection:
@@ -104,7 +103,7 @@ class SqliteLog:
             write.finish()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer where they are large.
+        """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer if together they exceed `READ_BYTES`.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -112,15 +111,15 @@ class SqliteLog:
         return self._some(selection(partition, '"offset" >= ?'), (start, limit), partition)[1]
 
     def end(self, partition: Partition) -> int:
-        """Return the offset behind the last committed record."""
+        """Return the end offset: the offset behind the last committed record."""
         return _behind(self._file.one(_LAST.format(table=table(partition))))
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> SqliteShard:
-        """Take over a shard, fencing whoever holds it.
+        """Open a shard and fence its earlier holder.
 
         Raises:
             LogUnavailableError: the log cannot be written.
-            LayoutError: the shard was run before with other inputs.
+            LayoutError: the shard ran before with other inputs.
             LogDamagedError: the shard's row does not match its checksum.
         """
         held = SqliteShard(self._file, self._counts, shard, inputs)
@@ -128,7 +127,7 @@ class SqliteLog:
         return held
 
     def look(self, shard: ShardId) -> ShardView | None:
-        """Return how a shard stands, without taking it over; `None` if it was never opened.
+        """Return position and snapshot of a shard without opening it; `None` if it was never opened.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -136,15 +135,15 @@ class SqliteLog:
         return SqliteShard.look(self._file, shard)
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
-        """Return as soon as anybody has written since this thread's last call, after `timeout` seconds at the latest.
+        """Block until the log was written since this thread's last call, for at most `timeout` seconds; return all `partitions`.
 
-        What this process writes is noticed at once, what others write within 50 ms.
+        Writes of this process end the wait at once, writes of others within 50 ms.
         """
         self._file.wait(timeout)
         return partitions
 
     def backup(self, target: str | Path) -> None:
-        """Write a copy of the log, as it is at one moment, into a new file; others may go on writing meanwhile.
+        """Write a consistent copy of the log into a new file; other processes may write meanwhile.
 
         Raises:
             LogUnavailableError: the target exists or cannot be written.
@@ -153,16 +152,16 @@ class SqliteLog:
         self._file.backup(Path(target))
 
     def compact(self) -> None:
-        """Rewrite the file without its unused space and fold the write-ahead log into it. Others wait meanwhile.
+        """Rewrite the file without unused space and fold the write-ahead log into it. Writers wait meanwhile.
 
         Raises:
-            LogUnavailableError: the disk has no room for the second copy that this needs for a while.
+            LogUnavailableError: the disk has no space for the temporary second copy.
             LogBusyError: another process is writing.
         """
         self._file.compact()
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return a consumer's position: partition → next offset.
+        """Return a consumer's next offset by partition.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -176,10 +175,10 @@ class SqliteLog:
         return found
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Store a consumer's next offsets in some partitions, all or none.
+        """Store a consumer's next offsets of some partitions atomically.
 
         Raises:
-            LogUnavailableError: the log cannot be written; nothing was moved.
+            LogUnavailableError: the log cannot be written; no offset was stored.
         """
         rows = [(name, topic, number, offset) for (topic, number), offset in positions.items()]
         with self._file.transaction() as connection:
@@ -189,7 +188,7 @@ class SqliteLog:
             )
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
-        """Yield all committed records with this key on some topics, in commit order.
+        """Yield all committed records of some topics with this key, in commit order.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -204,7 +203,7 @@ class SqliteLog:
     def scan(
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
     ) -> Iterator[Record]:
-        """Yield the records of some topics in commit order, up to what is committed when the iteration begins.
+        """Yield the records of some topics in commit order, up to the end offsets at the first iteration.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -214,7 +213,7 @@ class SqliteLog:
         return self._search(partitions, start or {}, condition, tuple(types or ()))
 
     def close(self) -> None:
-        """Give all shards back, and release the files. Idempotent."""
+        """Release all shards and close the files. Idempotent."""
         for held in self._held:
             held.close()
         self._file.close()
@@ -222,7 +221,8 @@ class SqliteLog:
     def _search(
         self, partitions: Sequence[Partition], start: Mapping[Partition, int], condition: str, parameters: tuple[object, ...]
     ) -> Iterator[Record]:
-        # In one statement, so that all ends are of one moment: else a record could be given before one committed earlier.
+        # One statement reads all end offsets in one transaction. Read one by one, they could include a record but not one committed
+        # before it.
         try:
             found = self._file.all(" UNION ALL ".join(_LAST.format(table=table(partition)) for partition in partitions))
             ends = list(map(_behind, found))
@@ -238,7 +238,7 @@ class SqliteLog:
         return (record for _, record in ordered)
 
     def _run(self, partition: Partition, start: int, end: int, condition: str, parameters: tuple[object, ...]) -> Iterator[Chunk]:
-        """Yield a part of a partition."""
+        """Yield the chunks of a partition between two offsets."""
         query = selection(partition, '"offset" >= ? AND "offset" < ?' + condition)
         while start < end:
             try:
@@ -248,9 +248,10 @@ class SqliteLog:
                 if place is None:
                     torn = unreadable(lambda at, limit: len(self.read(partition, at, limit)), start, end, _CHUNK)
                     if torn is None:
-                        raise  # the index is torn
+                        raise  # every record is readable, so a torn index failed
                     place, count = (*partition, torn.start), len(torn)
-                # Whoever goes on behind it must have had what stands before it: one by one, as SQLite looks at the page behind.
+                # A consumer that continues behind the damage needs every record before it: read one by one, as SQLite reads ahead
+                # to the next page.
                 single = selection(partition, '"offset" = ?' + condition)
                 for offset in range(start, place[2]):
                     yield self._some(single, (offset, *parameters, 1), partition)[:2]
@@ -261,7 +262,7 @@ class SqliteLog:
             start = rows[-1][1] + 1
 
     def _greatest_ends(self, partitions: Sequence[Partition]) -> list[int]:
-        """Return the ends of partitions of which some cannot be told, as their last pages are torn: where they are at most."""
+        """Return end offsets; an upper bound for a partition whose last page is torn."""
         known: dict[Partition, int] = {}
         for topic, count in self._counts.items():
             for partition in (Partition(topic, number) for number in range(count)):
@@ -292,7 +293,7 @@ _POSITION: Final[Callable[[Row], int]] = itemgetter(2)
 
 
 def _positioned(run: Iterator[Chunk]) -> Iterator[tuple[int, Record]]:
-    """Yield the records of a run with their positions in commit order."""
+    """Yield the records of a partition with their positions in commit order."""
     for rows, found in run:
         yield from zip(map(_POSITION, rows), found, strict=True)
 

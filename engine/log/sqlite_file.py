@@ -1,6 +1,6 @@
-"""The file of a SQLite log while it is open: its connections, transactions, copies, and waiting for others.
+"""Open file of a SQLite log: connections, transactions, copies, and the wait for other writers.
 
-Errors of SQLite leave this module as errors of the log (`failures`).
+SQLite errors are converted to log errors (`failures`).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = ["SqliteFile"]
 T = TypeVar("T")
 
 _POLL: Final = 0.05
-"""Seconds between two looks at the file for what other processes have appended."""
+"""Seconds between two checks for writes of other processes."""
 
 
 class SqliteFile:
-    """An open file: one connection that writes, one that reads, for any threads."""
+    """Open log file with one writing and one reading connection; thread-safe."""
 
     def __init__(self, path: Path, *, readonly: bool) -> None:
         """Open an existing file.
 
         Raises:
-            LogError: as `schema.open_file`.
+            LogError: the errors of `schema.open_file`.
         """
         self.path: Final = path
         self._reader = open_file(path, readonly=readonly)
-        # Readers have a connection of their own: on the writer's they would see what is not committed.
+        # A separate connection, because the writer's would see uncommitted rows.
         self._writer = None if readonly else open_file(path)
         self._reading = threading.RLock()
         self._writing = threading.RLock()
@@ -51,8 +51,8 @@ class SqliteFile:
             return self._reader.execute(query, parameters).fetchall()
 
     def some(self, query: str, parameters: Sequence[object], read: Callable[[Iterator[Row]], T]) -> T:
-        """Apply a function to the committed rows of a query; it may leave some unread."""
-        # A statement that is not closed would keep its read transaction.
+        """Apply a function to the committed rows of a query; it may leave rows unread."""
+        # An unclosed statement would keep its read transaction open.
         with self._reading, translated(self.path), closing(self._reader.execute(query, parameters)) as rows:
             return read(rows)
 
@@ -63,7 +63,7 @@ class SqliteFile:
 
     @contextmanager
     def moment(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection on which several queries see the same moment."""
+        """Give a connection whose queries share one read transaction."""
         with self._reading, translated(self.path):
             self._reader.execute("BEGIN")
             try:
@@ -73,11 +73,11 @@ class SqliteFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give the writing connection for one transaction, committed at the end of the block, undone if it raises.
+        """Give the writing connection for one transaction: committed at the end of the block, rolled back if it raises.
 
         Raises:
-            LogUnavailableError: the log cannot be written; nothing was.
-            ValueError: a number is beyond 64 bits or a text no Unicode; nothing was written.
+            LogUnavailableError: the log cannot be written; nothing was written.
+            ValueError: an integer is beyond 64 bits or a text is not valid Unicode; nothing was written.
         """
         with self._writing, translated(self.path):
             connection = self._writable()
@@ -86,20 +86,20 @@ class SqliteFile:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException as error:
-                # What failed is told, not that undoing it failed as well: SQLite then undoes it when the file is next opened.
+                # A failed rollback is suppressed in favour of the first error: SQLite rolls back when the file is next opened.
                 with suppress(sqlite3.Error):
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                 if isinstance(error, OverflowError | UnicodeEncodeError):
-                    raise ValueError(f"a message cannot be stored: {error}") from error  # noqa: TRY004  what it holds is wrong
+                    raise ValueError(f"a message cannot be stored: {error}") from error  # noqa: TRY004  not its type
                 raise
         with self._changed:
             self._changed.notify_all()
 
     def wait(self, timeout: float) -> None:
-        """Return as soon as the file was written since this thread's last call, after `timeout` seconds at the latest.
+        """Block until the file was written since this thread's last call, for at most `timeout` seconds.
 
-        Writes of this process are noticed at once, others within 50 ms.
+        Writes of this process end the wait at once, writes of others within 50 ms.
         """
         end = time.monotonic() + timeout
         while True:
@@ -112,9 +112,9 @@ class SqliteFile:
                 self._changed.wait(min(left, _POLL))
 
     def backup(self, path: Path) -> None:
-        """Write a copy of the log, as it is at one moment, into a new file; others may go on writing meanwhile.
+        """Write a consistent copy of the log into a new file; other processes may write meanwhile.
 
-        It may be read by nobody who may not read the log.
+        The copy's permissions are at most those of the log.
 
         Raises:
             LogUnavailableError: the target exists or cannot be written.
@@ -122,11 +122,11 @@ class SqliteFile:
         """
         draft = path.with_name(f"{path.name}.new-{os.getpid()}")
         try:
-            draft.unlink(missing_ok=True)  # of a process with this number that was killed
+            draft.unlink(missing_ok=True)  # left by a killed process with the same id
             mode = self.path.stat().st_mode & 0o777
             os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o600))
             with translated(path), self._reading, closing(sqlite3.connect(draft, isolation_level=None)) as copy:
-                # In one step: taken in several, the copy would begin anew whenever another process writes.
+                # One step, because a copy in several steps restarts whenever another process writes.
                 self._reader.backup(copy)
             draft.chmod(draft.stat().st_mode & mode)
             os.link(draft, path)
@@ -138,10 +138,10 @@ class SqliteFile:
             draft.unlink(missing_ok=True)
 
     def compact(self) -> None:
-        """Rewrite the file without its unused space and fold the write-ahead log into it. Others wait meanwhile.
+        """Rewrite the file without unused space and fold the write-ahead log into it. Writers wait meanwhile.
 
         Raises:
-            LogUnavailableError: the disk has no room for the second copy that this needs for a while.
+            LogUnavailableError: the disk has no space for the temporary second copy.
             LogBusyError: another process is writing.
         """
         with self._writing, translated(self.path):
@@ -151,7 +151,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
-        # A statement that is finalised while another thread steps it crashes the interpreter.
+        # The locks prevent that a statement is finalised while another thread steps it, which crashes the interpreter.
         with self._reading:
             self._reader.close()
         with self._writing:

@@ -1,4 +1,4 @@
-"""One shard in a SQLite log: its row, its snapshot, its commits."""
+"""One shard in a SQLite log: its row, snapshot and commits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.log.sqlite_file import SqliteFile
 __all__ = ["RecordWriter", "SqliteShard"]
 
 _CHUNK: Final = 2_000
-"""Snapshot records a read."""
+"""Snapshot records per read."""
 
 _COLUMNS: Final = "crc, id, name, epoch, inputs, vector, now, shardsequence"
 _BY_NAME: Final = f"SELECT {_COLUMNS} FROM shards WHERE name = ?"  # noqa: S608  columns
@@ -30,20 +30,20 @@ _REPLACE: Final = f"INSERT OR REPLACE INTO shards ({_COLUMNS}) VALUES (?,?,?,?,?
 
 
 class SqliteShard:
-    """The right to process one shard of a SQLite log."""
+    """Write access to one shard of a SQLite log."""
 
     def __init__(self, file: SqliteFile, counts: Mapping[Topic, int], shard: ShardId, inputs: Sequence[Partition]) -> None:
-        """Take the shard over, fencing whoever holds it.
+        """Open the shard and fence its earlier holder.
 
         Args:
-            file: the log's.
-            counts: partitions of each topic.
-            shard: which shard.
-            inputs: the partitions that it reads.
+            file: open log file.
+            counts: number of partitions by topic.
+            shard: shard to open.
+            inputs: partitions that it reads.
 
         Raises:
             LogUnavailableError: the log cannot be written.
-            LayoutError: the shard was run before with other inputs.
+            LayoutError: the shard ran before with other inputs.
             LogDamagedError: the shard's row does not match its checksum.
         """
         self._file = file
@@ -69,10 +69,10 @@ class SqliteShard:
 
     @staticmethod
     def look(file: SqliteFile, shard: ShardId) -> ShardView | None:
-        """Return how a shard stands, without taking it over; `None` if it was never opened.
+        """Return position and snapshot of a shard without opening it; `None` if it was never opened.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: a stored row does not match its checksum.
         """
         with file.moment() as connection:
             held = connection.execute(_BY_NAME, (str(shard),)).fetchone()
@@ -84,11 +84,11 @@ class SqliteShard:
 
     @property
     def position(self) -> Position:
-        """What is committed, by this holder or the ones before it."""
+        """Committed position, by this or an earlier holder."""
         return self._position
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every snapshot record of the shard as of `position`.
+        """Yield every snapshot record of the shard at `position`.
 
         Raises:
             LogDamagedError: a record does not match its checksum.
@@ -107,16 +107,16 @@ class SqliteShard:
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
-            LogUnavailableError: the log cannot be written. Open the shard again: its position then tells whether this was.
+            LogUnavailableError: the log cannot be written. Open the shard again; its position shows if the commit was written.
         """
         if self._closed:
-            raise LogError(f"shard {self._shard} was given back; open it again")
+            raise LogError(f"shard {self._shard} was released; open it again")
         with self._file.transaction() as connection:
             _, epoch, _, known = _parse(self._file.path, connection.execute(_BY_NAME, (str(self._shard),)).fetchone())
             if epoch != self._epoch:
                 raise FencedError(str(self._shard), self._epoch, epoch)
             if known != self._position:
-                # A commit failed after its last byte was written, so it counts after all.
+                # An earlier commit raised although SQLite had written it.
                 raise LogUnavailableError(
                     f"{self._file.path}: an earlier commit of {self._shard} was written though it failed; open the shard again"
                 )
@@ -134,10 +134,10 @@ class SqliteShard:
     marks_are_free: Final = True
 
     def mark(self, text: str) -> None:
-        """Write a mark, outside of all transactions.
+        """Store a mark outside of any transaction.
 
         Raises:
-            LogUnavailableError: the file of the marks cannot be written.
+            LogUnavailableError: the mark file cannot be written.
         """
         self._marks.write(text)
 
@@ -145,12 +145,12 @@ class SqliteShard:
         """Return the last mark of an earlier holder.
 
         Raises:
-            LogUnavailableError: the file of the marks cannot be read.
+            LogUnavailableError: the mark file cannot be read.
         """
         return self._marks.read()
 
     def close(self) -> None:
-        """Give the right back."""
+        """Release the shard."""
         self._closed = True
         self._marks.close()
 
@@ -169,12 +169,12 @@ class SqliteShard:
 
 
 class RecordWriter:
-    """Collects the records of one transaction, by partition, and inserts them."""
+    """Collects the records of one transaction by partition and inserts them."""
 
     __slots__ = ("_bases", "_connection", "_first", "_next", "_position", "_rows")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Begin, within a transaction."""
+        """Read the last position, within a transaction."""
         self._connection = connection
         (self._first,) = connection.execute("SELECT position FROM log").fetchone()
         self._position: int = self._first
@@ -183,7 +183,7 @@ class RecordWriter:
         self._bases: tuple[Vector, str] = ((), "")
 
     def add(self, partition: Partition, message: Message, origin: tuple[int, int, Vector] | None = None) -> None:
-        """Add one record behind the last one of its partition; `origin` is an output's shard, shardsequence and basis."""
+        """Add one record at the end of its partition; `origin` is the shard id, shard sequence number and basis of an output."""
         offset = self._next.get(partition)
         if offset is None:
             query = f'SELECT max("offset") FROM {table(partition)}'  # noqa: S608  a name from a closed list
@@ -200,7 +200,7 @@ class RecordWriter:
         self._rows[partition].append(row(offset, self._position, message, metadata))
 
     def finish(self) -> None:
-        """Insert all rows."""
+        """Insert all rows and store the last position."""
         for partition, rows in self._rows.items():
             self._connection.executemany(insertion(partition), rows)
         if self._position != self._first:
@@ -208,7 +208,7 @@ class RecordWriter:
 
 
 def _parse(path: Path, held: Row) -> tuple[int, int, str, Position]:
-    """Return number, epoch, inputs and position of a shard's row."""
+    """Return id, epoch, inputs and position from a shard's row."""
     crc, number, name, epoch, inputs, vector, now, shardsequence = held
     if crc != checksum(held[1:]):
         raise damaged(path, f"the row of shard {name} does not match its checksum")
@@ -216,7 +216,7 @@ def _parse(path: Path, held: Row) -> tuple[int, int, str, Position]:
 
 
 def _subjects(path: Path, rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
-    """Yield snapshot records of rows (subject, crc, state)."""
+    """Yield snapshot records from rows of subject, checksum and state."""
     for subject, crc, state in rows:
         if not isinstance(state, bytes) or crc != crc32(state, crc32(subject.encode())):
             raise damaged(path, f"the snapshot of {subject} does not match its checksum")

@@ -1,4 +1,4 @@
-"""The bounded wait of a process that starts before its log."""
+"""Bounded wait for the log at the start of a process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 class StartWait:
-    """Decides, after each failed attempt to open the log, whether there is another one."""
+    """Retry limit for opening the log."""
 
     def __init__(self, seconds: float, warn: Callable[[str], object], *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Begin to count.
+        """Start the time limit.
 
         Args:
-            seconds: after which there is no other attempt; 0: there is one attempt.
-            warn: called once, with the reason and length of the wait.
-            monotonic: a clock (seconds).
+            seconds: time limit; 0 allows a single attempt.
+            warn: called once, with a message of the reason and the time limit.
+            monotonic: monotonic clock (seconds).
         """
         self._seconds = seconds
         self._warn = warn
@@ -31,13 +31,13 @@ class StartWait:
         self._warned = False
 
     def pause(self, error: LogUnavailableError) -> float:
-        """Return how long to wait before the next attempt (seconds).
+        """Return the seconds to wait before the next attempt.
 
         Args:
-            error: of the last one.
+            error: error of the last attempt.
 
         Raises:
-            LogUnavailableError: that error; waiting does not help, or the time is over.
+            LogUnavailableError: `error` itself, if it is not transient or the time limit has passed.
         """
         left = self._deadline - self._monotonic()
         if not error.transient or left <= 0:

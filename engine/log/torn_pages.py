@@ -1,6 +1,7 @@
-"""Which records of a partition stand on torn pages of the file: what cannot be read, one by one.
+"""Search for the records of a partition that cannot be read because pages of the file are torn.
 
-A page holds some records; one higher up in the tree leads to thousands. SQLite says that something is torn and not how much.
+A leaf page holds some records; a page higher in the tree leads to thousands. SQLite reports an error, but not how many records
+are lost, so they are read one by one.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ __all__ = ["unreadable"]
 
 
 def unreadable(read: Callable[[int, int], int], start: int, end: int, chunk: int) -> range | None:
-    """Return the first range of offsets that cannot be read; `None`: all of them can be.
+    """Return the first range of unreadable offsets; `None` if all are readable.
 
     Args:
-        read: reads so many records from an offset on, and returns how many it has read; raises LogDamagedError.
+        read: reads up to `count` records from an offset and returns the number read; raises LogDamagedError.
         start: first offset; offsets have no gaps.
-        end: behind the last one.
-        chunk: records that are read at once, where that can be done.
+        end: end offset, exclusive.
+        chunk: records per read, until a read fails.
     """
     while start < end and _reads(read, start, min(chunk, end - start)):
         start += chunk
@@ -37,4 +38,4 @@ def _reads(read: Callable[[int, int], int], start: int, count: int) -> bool:
     try:
         return read(start, count) == count
     except LogDamagedError as error:
-        return error.place is not None  # it can be read, and is not what was written
+        return error.place is not None  # a checksum error has a place: its page is readable

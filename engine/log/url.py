@@ -1,4 +1,4 @@
-"""Opening a log by its URL, as `--log` and `LAHAR_LOG` give it."""
+"""Log URLs, as `--log` and `LAHAR_LOG` accept them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["must_name_no_login", "open_log"]
 
 
 def must_name_no_login(url: str) -> None:
-    """Check that a log's URL holds no user and password; messages may then repeat it. A file may be named as it likes.
+    """Check that a log URL has no user and password, because messages repeat the URL. Paths of files may contain `@`.
 
     Raises:
-        ValueError: it does; the text does not repeat it.
+        ValueError: the URL has a login; the message does not repeat it.
     """
     if "@" in url and not url.startswith("sqlite:"):
         raise ValueError(
-            "'@' may stand in the name of a file alone (sqlite:PATH), not in kafka://… or beside a broker; "
+            "'@' is allowed in a file path (sqlite:PATH), not in kafka://… or a broker's address; "
             "set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
         )
 
@@ -33,20 +33,19 @@ def open_log(
     readonly: bool = False,
     clock: Callable[[], int] = wall_clock,
 ) -> MemoryLog | SqliteLog:
-    """Open the log that a URL names.
+    """Open the log at a URL.
 
     Args:
         url: `sqlite:PATH` or `memory:`.
-        partitions: of each topic, except of `cluster` and `scheduling`, which have one; `None`: as the log has it, 1 in a new
-            one.
-        create: make the file if it is not there.
-        readonly: only read.
-        clock: gives the time at which something is appended (microseconds).
+        partitions: partitions per topic; topics in `SINGLE_TOPICS` have one. `None`: the number in the log, 1 in a new one.
+        create: create the file if it does not exist.
+        readonly: open for reading only.
+        clock: returns the append time (microseconds).
 
     Raises:
-        ValueError: the URL is of no known form or holds a password, or the number of partitions is below 1.
+        ValueError: the URL has an unknown form or a login, or the number of partitions is below 1.
         LogUnavailableError: the log cannot be opened, or is a Kafka log.
-        LogError: as `SqliteLog` raises it.
+        LogError: the errors of `SqliteLog`.
     """
     if partitions is not None and partitions < 1:
         raise ValueError(f"a log has 1 or more partitions a topic, not {partitions}")
