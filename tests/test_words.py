@@ -30,7 +30,6 @@ OPENINGS = {
     "engine/lifecycle": 3,
     "engine/processor": 3,
     "engine/scheduling": 44,
-    "engine/simulation": 10,
     "statemachines": 1,
     "streams": 8,
 }

@@ -1,4 +1,4 @@
-"""Worlds that are not this one: importers of recorded traces, and clusters that exist in memory only."""
+"""Simulation: importers of recorded traces, and clusters in memory on which their jobs run."""
 
 from engine.simulation.errors import RowError, SimulationError, TraceError
 from engine.simulation.traces import FORMATS, ImportReport, cluster_of, import_trace, sample_trace

@@ -1,7 +1,7 @@
-"""A cluster that exists in memory: it does what the lifecycle stage requests and says what is to be seen of it.
+"""Simulated cluster in memory: executes requested effects and reports observations.
 
-It is what Kubernetes, its nodes and the users are in production. Requested effects come in (kubernetes.md, Actuator); inputs come
-out, with the phases and reasons of the pod table. It decides nothing.
+It replaces Kubernetes, its nodes and its users. Requested effects come in (kubernetes.md, Actuator); inputs go out, with the phases
+and reasons of the pod table. It makes no scheduling decisions.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ _FAILED: Final = Life(None, "Failed", "AppFailed")
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """How long nodes take (microseconds)."""
+    """Delays of nodes and jobs (microseconds)."""
 
     start: Micros = 2 * SECOND
-    """From a binding until the pod runs: images are pulled, containers are made."""
+    """From the binding until the pod runs (image pull, container start)."""
     stop: Micros = 5 * SECOND
-    """From the request to delete a pod with a node until the pod is gone."""
+    """From the request to delete a bound pod until the pod is gone."""
     checkpoint: Micros | None = None
-    """From a notice until the job has saved its work, and acknowledges; `None`: jobs ignore notices."""
+    """From a notice until the job has saved its work and acknowledges it; `None`: jobs ignore notices."""
 
 
 class SimulatedCluster:
-    """Nodes, pods and users. Each call happens at the present of its event queue."""
+    """Nodes, pods and users. Every call takes effect at the current time of the event queue."""
 
     def __init__(self, name: str, event_queue: EventQueue, conduct: Conduct) -> None:
-        """Make a cluster without nodes.
+        """Create a cluster without nodes.
 
         Args:
-            name: its name, `clusterid` of all inputs.
-            event_queue: takes what it will do later.
-            conduct: how long nodes take.
+            name: cluster name, the `clusterid` of all inputs.
+            event_queue: clock, and schedule of later actions.
+            conduct: delays of nodes and jobs.
         """
         self.name: Final = name
         self._event_queue = event_queue
@@ -74,23 +74,23 @@ class SimulatedCluster:
         self._jobs: dict[str, LiveJob] = {}
         self._pods: dict[str, Pod] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        """Node → uids of the pods on it that have not ended."""
+        """Node → uids of its pods that have not ended."""
         self._livelock = Livelock()
         self._shown = 0
         self._inputs: dict[Topic, list[Message]] = {topic: [] for topic in _TOPICS}
 
     @property
     def submitted(self) -> int:
-        """How many jobs were submitted."""
+        """Number of submitted jobs."""
         return len(self._jobs)
 
     @property
     def livelock(self) -> dict[str, int]:
-        """Id of each job that is only stopped for others → how often, since a pod last got further; empty as long as one does."""
+        """Stops by id of each job in a livelock; empty while any pod makes progress (`Livelock`)."""
         return self._livelock.jobs(self._under_way())
 
     def _under_way(self) -> Iterator[Pod]:
-        """Yield the pods that will start or end by themselves if nobody stops them."""
+        """Yield the pods that will start or end unless they are stopped."""
         for pod in self._pods.values():
             if pod.life is None or pod.leaving or pod.seen.phase in TERMINAL_ATTEMPT_PHASES:
                 continue
@@ -98,16 +98,16 @@ class SimulatedCluster:
             if not pod.works or pod.end is not None or (joint is not None and joint.is_due):
                 yield pod
 
-    # --- what it says -----------------------------------------------------------------------------------------------------
+    # --- reported inputs --------------------------------------------------------------------------------------------------
 
     def inputs(self) -> Iterable[tuple[Topic, list[Message]]]:
-        """Return what is to be seen since the last call: facts of the cluster first, then of jobs, then of pods."""
+        """Return and clear the inputs since the last call: those of the cluster first, then of jobs, then of pods."""
         found = [(topic, messages) for topic, messages in self._inputs.items() if messages]
         for topic, _ in found:
             self._inputs[topic] = []
         return found
 
-    def _say(self, topic: Topic, data: Data, subject: str, ident: str) -> None:
+    def _report(self, topic: Topic, data: Data, subject: str, ident: str) -> None:
         about = "" if topic == "cluster" else subject
         event = Event(
             ident, _SOURCE, data.TYPE, subject, self._event_queue.now, self._event_queue.now, 0, about, "", self.name, data
@@ -116,29 +116,29 @@ class SimulatedCluster:
 
     def _show_of_cluster(self, data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted) -> None:
         self._shown += 1
-        self._say(
+        self._report(
             "cluster", data, data.name, observation_id(f"{self.name}/{data.TYPE}/{data.name}", str(self._shown), deleted=False)
         )
 
     def _show(self, pod: Pod, **change: Any) -> None:  # noqa: ANN401 - fields of an observation
-        """Show a pod in a new state."""
+        """Report a pod in a new state."""
         pod.seen = replace(pod.seen, version=_next(pod.seen), proof=self._event_queue.now, **change)
-        self._say("pods", pod.seen, pod.seen.job, observation_id(pod.seen.uid, pod.seen.version or "", deleted=False))
+        self._report("pods", pod.seen, pod.seen.job, observation_id(pod.seen.uid, pod.seen.version or "", deleted=False))
 
-    # --- what comes from outside ------------------------------------------------------------------------------------------
+    # --- changes from outside ---------------------------------------------------------------------------------------------
 
     def apply(self, data: ObjectApplied | ObjectDeleted) -> None:
-        """Give the cluster a queue, a tenant or another object, or take it away."""
+        """Report that a queue, a tenant or another object was applied or deleted."""
         self._show_of_cluster(data)
 
     def add_node(self, node: NodeObserved) -> None:
-        """Let a node join, or come back as it is given."""
+        """Add a node, or bring it back with the given state."""
         self._nodes[node.name] = node
         self._on_node.setdefault(node.name, {})
         self._show_of_cluster(node)
 
     def lose_node(self, name: str) -> None:
-        """Let a node vanish with all that runs on it: the garbage collector of pods removes their objects."""
+        """Remove a node; the pod garbage collector deletes its pods."""
         if self._nodes.pop(name, None) is None:
             return
         self._show_of_cluster(NodeDeleted(name))
@@ -160,7 +160,7 @@ class SimulatedCluster:
             self._stop(self._pods[uid], "EvictedByApi", "EvictionByEvictionAPI")
 
     def submit(self, plan: PlannedJob) -> None:
-        """Let a user submit a job; one that never ran in its trace is stopped when its user lost patience there."""
+        """Submit a job; a job that never ran in its trace is terminated after its user's recorded patience."""
         self._enter(plan, JobSubmitted(plan.manifest()), import_id(self.name, _SOURCE, plan.row.key, "submitted"))
         if plan.run is None:
             self._event_queue.at(self._event_queue.now + plan.patience, partial(self.stop_job, plan))
@@ -169,28 +169,28 @@ class SimulatedCluster:
         live = self._jobs[job.id] = LiveJob(job, job.requests(), data.manifest)
         if isinstance(job, JointJob):
             live.joint = JointWork(job, self._event_queue, partial(self._end_together, live))
-        self._say("jobs", data, job.id, ident)
+        self._report("jobs", data, job.id, ident)
 
     def stop_job(self, plan: PlannedJob) -> None:
-        """Let the user of a job stop it."""
+        """Terminate a job as its user."""
         ident = import_id(self.name, _SOURCE, plan.row.key, "stopped")
-        self.tell(plan.id, CommandIssued("TerminateJob", _USER, plan.row.reason or ""), ident)
+        self.send(plan.id, CommandIssued("TerminateJob", _USER, plan.row.reason or ""), ident)
 
-    def tell(self, job: str, data: Data, ident: str) -> None:
-        """Let a user say something about a job that was submitted, once.
+    def send(self, job: str, data: Data, ident: str) -> None:
+        """Report an input of a user about a submitted job; an id that was reported before is ignored.
 
         Args:
             job: id of the job.
-            data: a command, a new specification, a custom event.
+            data: a command, a new specification or a custom event.
             ident: id of the input.
         """
         known = self._jobs.get(job)
-        if known is not None and ident not in known.told:
-            known.told.add(ident)
-            self._say("jobs", data, job, ident)
+        if known is not None and ident not in known.sent:
+            known.sent.add(ident)
+            self._report("jobs", data, job, ident)
 
     def resize_job(self, plan: PlannedJob, task: str, replicas: int) -> None:
-        """Let the user of a job change the number of pods of a task; its gang then needs no more pods than there are."""
+        """Change the replicas of a task as the user of its job; `minAvailable` is lowered if necessary."""
         known = self._jobs.get(plan.id)
         if known is None:
             return
@@ -199,17 +199,17 @@ class SimulatedCluster:
         least = min(known.manifest["spec"]["minAvailable"], sum(one["replicas"] for one in tasks))
         known.manifest = {**known.manifest, "spec": {**known.manifest["spec"], "tasks": tasks, "minAvailable": least}}
         ident = import_id(self.name, _SOURCE, plan.row.key, f"resized {self._shown}")
-        self._say("jobs", JobUpdated(known.manifest), plan.id, ident)
+        self._report("jobs", JobUpdated(known.manifest), plan.id, ident)
 
     def fail_job(self, job: str, most: int | None = None) -> None:
-        """Let running pods of a job fail: so many, those made last; `None`: all."""
+        """Fail the `most` latest created running pods of a job; `None`: all of them."""
         known = self._jobs.get(job)
         running = [] if known is None else [uid for uid, pod in known.pods.items() if pod.seen.phase == "Running"]
         for uid in running[-(most or len(running)) :]:
             self._end(uid, _FAILED)
 
     def phase_changed(self, event: Event[JobPhaseChanged]) -> None:
-        """Let a job that is given notice save its work and acknowledge, if it does so; one that is over makes room."""
+        """Schedule the acknowledgement of a notice, after the job has saved its work; a job that ends ends a livelock."""
         known, after = self._jobs.get(event.subject), self._conduct.checkpoint
         if known is None:
             return
@@ -227,12 +227,12 @@ class SimulatedCluster:
         known.save(self._event_queue.now)
         self._livelock.over()
         ident = import_id(self.name, _SOURCE, known.plan.id, f"acknowledged {known.notice}")
-        self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
+        self._report("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
 
-    # --- what is requested ------------------------------------------------------------------------------------------------
+    # --- requested effects ------------------------------------------------------------------------------------------------
 
     def act(self, event: Event[EffectRequested]) -> None:
-        """Do what the lifecycle stage requests."""
+        """Execute an effect that the lifecycle stage requests."""
         effect = event.data
         uid = effect.uid or f"{event.subject}/{effect.task}/{effect.index}/{effect.attempt}"
         match effect.effect:
@@ -245,7 +245,7 @@ class SimulatedCluster:
                 if pod is not None:
                     self._stop(pod)
             case "delete_job":
-                pass  # its pods go one by one
+                pass  # its pods are deleted one by one
 
     def _create(self, event: Event[EffectRequested], uid: str) -> None:
         effect, job = event.data, self._jobs[event.subject]
@@ -273,7 +273,7 @@ class SimulatedCluster:
         pod, node = self._pods.get(uid), event.data.node or ""
         if pod is None or pod.leaving or node not in self._nodes:
             failed = EffectReported(event.id, "failed", message=f"no pod {uid}" if pod is None else f"no node {node}")
-            self._say("jobs", failed, event.subject, import_id(self.name, _SOURCE, event.id, "reported"))
+            self._report("jobs", failed, event.subject, import_id(self.name, _SOURCE, event.id, "reported"))
             return
         life = self._settle_on(pod, node)
         self._show(pod, phase="Bound", reason="Starting", node=node, bound=self._event_queue.now)
@@ -281,13 +281,13 @@ class SimulatedCluster:
         self._event_queue.at(self._event_queue.now + start, partial(self._start, uid))
 
     def _settle_on(self, pod: Pod, node: str) -> Life:
-        """Put a pod on a node; return what becomes of it."""
+        """Put a pod on a node; return its simulated life."""
         job = self._jobs[pod.seen.job]
         self._on_node[node][pod.seen.uid] = None
         pod.life = job.plan.life(*pod.slot, job.lived[pod.slot])
         return pod.life
 
-    # --- what nodes do ----------------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------------------------------
 
     def _start(self, uid: str) -> None:
         pod = self._pods.get(uid)
@@ -304,13 +304,13 @@ class SimulatedCluster:
             job.joint.go_on(job.places())
 
     def _run(self, pod: Pod, life: Life) -> None:
-        """Let a pod run to the end of its life, without the work that is saved."""
+        """Schedule the end of a pod, less the work saved before."""
         if life.work is not None:
             pod.before = self._jobs[pod.seen.job].saved[pod.slot]
             self._end_after(pod, life, life.work - pod.before)
 
     def _end_after(self, pod: Pod, life: Life, rest: Micros) -> None:
-        """Note the end of a pod that works alone; it is cancelled if the pod is stopped before."""
+        """Schedule the end of a pod that works alone; stopping the pod cancels it."""
         pod.end = self._event_queue.at(self._event_queue.now + max(rest, 0), partial(self._run_out, pod, life))
 
     def _run_out(self, pod: Pod, life: Life) -> None:
@@ -318,7 +318,7 @@ class SimulatedCluster:
         self._end(pod.seen.uid, life)
 
     def _without(self, pod: Pod) -> None:
-        """Let the job of a pod that works no more go on."""
+        """Cancel the end of a pod that stopped working, and let the rest of its job continue."""
         if pod.end is not None:
             self._event_queue.cancel(pod.end)
             pod.end = None
@@ -331,7 +331,7 @@ class SimulatedCluster:
             self._end(pod.seen.uid)
 
     def _end(self, uid: str, life: Life | None = None) -> None:
-        """End a pod that has a node: as the life says, else as its own."""
+        """End a bound pod with the given outcome, or with that of its own life."""
         pod = self._pods.get(uid)
         life = life or (None if pod is None else pod.life)
         if pod is None or life is None or pod.leaving or pod.seen.phase in TERMINAL_ATTEMPT_PHASES:
@@ -349,7 +349,7 @@ class SimulatedCluster:
             self._without(pod)
 
     def _stop(self, pod: Pod, reason: str | None = None, disruption: str | None = None) -> None:
-        """Delete a pod: one that has a node and has not ended takes its time."""
+        """Delete a pod; a bound pod that has not ended terminates gracefully."""
         if pod.leaving:
             return
         uid, end = pod.seen.uid, self._event_queue.now + self._conduct.stop
@@ -359,7 +359,7 @@ class SimulatedCluster:
         if pod.seen.node is None:
             self._gone(uid, phase="Failed", reason="DeletedByApi", ended=self._event_queue.now)
             return
-        if disruption is None:  # incidents are given, and come to an end
+        if disruption is None:  # stops by incidents are not part of a livelock
             self._livelock.stopped(pod)
         worked, pod.leaving = pod.works, True
         if worked:
@@ -369,11 +369,11 @@ class SimulatedCluster:
         self._event_queue.at(end, lambda: self._gone(uid, phase="Failed", reason=reason or "DeletedByApi", ended=end))
 
     def _gone(self, uid: str, **last: Any) -> None:  # noqa: ANN401 - as above
-        """Remove the object of a pod.
+        """Delete the object of a pod; does nothing if it is already deleted.
 
         Args:
-            uid: the pod; one that is gone already placements so.
-            last: what its last state shows beside the state shown before; nothing for a pod that has ended.
+            uid: pod to delete.
+            last: changes that its last observation shows; none for a pod that has ended.
         """
         pod = self._pods.pop(uid, None)
         if pod is None:
@@ -383,7 +383,7 @@ class SimulatedCluster:
         if pod.works:
             self._without(pod)
         seen = replace(pod.seen, version=_next(pod.seen), **last)
-        self._say("pods", PodDeleted(seen), seen.job, observation_id(uid, seen.version or "", deleted=True))
+        self._report("pods", PodDeleted(seen), seen.job, observation_id(uid, seen.version or "", deleted=True))
 
 
 def _next(seen: PodObserved) -> str:

@@ -1,4 +1,4 @@
-"""A history as it was recorded, simulated as it was, and simulated with other rules: side by side."""
+"""Comparison of a recorded history with two simulations of it: with the recorded rules, and with other rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUE_FIGURES: Final = (
     *("jobs", "began", "mean_wait_seconds", "p99_wait_seconds", "mean_turnaround_seconds"),
     *("utilisation", "gpu_seconds_held", "preemptions", "gpu_seconds_lost", "cost"),
 )
-"""Figures of a queue; `utilisation` is its share of all GPUs."""
+"""Metrics of a queue; `utilisation` is its share of all GPUs."""
 JOB_FIGURES: Final = {
     "mean_wait_seconds": "wait_seconds",
     "mean_turnaround_seconds": "turnaround_seconds",
@@ -29,30 +29,30 @@ JOB_FIGURES: Final = {
     "gpu_seconds_lost": "gpu_seconds_lost",
     "cost": "cost",
 }
-"""Figures of one job, and what they are called there."""
+"""Metric of a single job → its name there."""
 
 
 class Figure(NamedTuple):
-    """One figure in three histories; `None`: it has none there."""
+    """One metric in three histories; `None`: not available."""
 
     recorded: Number
     as_it_was: Number
-    """Simulated with the recorded rules."""
+    """Value simulated with the recorded rules."""
     what_if: Number
-    """Simulated with the other rules."""
+    """Value simulated with the other rules."""
 
     @property
     def model_error(self) -> Number:
-        """The simulation with the recorded rules less what was recorded; `None`: one of them has no figure."""
+        """Simulation with the recorded rules minus the recorded value; `None` if one of them is missing."""
         return _less(self.as_it_was, self.recorded)
 
     @property
     def difference(self) -> Number:
-        """The simulation with the other rules less that with the recorded ones; `None`: one of them has no figure."""
+        """Simulation with the other rules minus the one with the recorded rules; `None` if one of them is missing."""
         return _less(self.what_if, self.as_it_was)
 
     def document(self) -> dict[str, Number]:
-        """Return the figure as JSON."""
+        """Return the metric as JSON."""
         return {
             "recorded": self.recorded,
             "as_it_was": self.as_it_was,
@@ -63,7 +63,7 @@ class Figure(NamedTuple):
 
 
 Compared = Mapping[str, Figure]
-"""Name of a figure → the figure."""
+"""Metric by name."""
 
 
 def _less(one: Number, other: Number) -> Number:
@@ -72,31 +72,31 @@ def _less(one: Number, other: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The answer of a what-if. Times are microseconds."""
+    """Result of a what-if. Times are microseconds."""
 
     cluster: str
     begin: Micros
     until: Micros | None
-    """`None`: each history until its jobs were over."""
+    """End of the window; `None`: each history runs until its jobs have ended."""
     currency: str | None
-    """Of the costs; `None`: there is no price book."""
+    """Currency of the costs; `None` without a price book."""
     total: Compared
     queues: Mapping[str, Compared]
     jobs: Mapping[str, Compared]
-    """Named job → its figures."""
+    """Metrics by name of each requested job."""
     left_out: Mapping[str, str]
-    """Id of a job that could not be simulated → why."""
+    """Reason by id of each job that could not be simulated."""
     rejected: Mapping[str, str]
-    """Id of a job that a simulation rejected → its first fault."""
+    """First validation error by id of each job that a simulation rejected."""
     open_ended: Sequence[str]
-    """Ids of jobs of which it is not known how long they run: in simulations they run on."""
+    """Ids of jobs whose run time is unknown; they run on in simulations."""
     livelock: Sequence[str]
-    """Ids of jobs that only stopped each other in a simulation, which ended it."""
+    """Ids of jobs in the livelock that ended a simulation."""
     scheduler: Literal["recorded", "given", "assumed"] = "recorded"
-    """Which scheduler it was simulated with as it was: the one that the history records, one that was given, or, where the history
-    records none, that of the settings."""
+    """Origin of the scheduler configuration of the first simulation: recorded in the history, given by the user, or, if the history
+    records none, assumed from the settings."""
     configurations: int = 1
-    """Configurations of the scheduler that the history records for the stretch; the first one was taken."""
+    """Number of scheduler configurations that the history records for the window; the first one was used."""
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as JSON; seconds and costs are exact decimals."""
@@ -123,28 +123,28 @@ def _documents(figures: Compared) -> dict[str, Any]:
 def compared_by(
     histories: Sequence[Happened], queues: Mapping[str, str], named: Mapping[str, str]
 ) -> tuple[Compared, Mapping[str, Compared], Mapping[str, Compared]]:
-    """Return the figures of all jobs, of each queue, and of named jobs.
+    """Return the metrics of all jobs, of each queue, and of the named jobs.
 
     Args:
-        histories: as recorded, simulated as it was, simulated with other rules.
-        queues: id of each job → its queue.
-        named: how a job is named → its id.
+        histories: the recorded one, its simulation with the recorded rules, and the simulation with other rules.
+        queues: queue by job id.
+        named: job id by the name that the user gave.
     """
-    total = [measured(one, queues, _stays(one.results, queues, others=True)) for one in histories]
+    total = [measured(one, queues, _placements(one.results, queues, others=True)) for one in histories]
     by_queue = {}
     for name in sorted({*queues.values()}):
         jobs = [job for job, queue in queues.items() if queue == name]
-        found = [measured(one, jobs, _stays(one.results, jobs)) for one in histories]
+        found = [measured(one, jobs, _placements(one.results, jobs)) for one in histories]
         by_queue[name] = _side_by_side(found, {figure: figure for figure in QUEUE_FIGURES})
     by_job = {}
     for name, job in named.items():
-        found = [measured(one, [job], _stays(one.results, [job])) for one in histories]
+        found = [measured(one, [job], _placements(one.results, [job])) for one in histories]
         by_job[name] = _side_by_side(found, JOB_FIGURES)
     return _side_by_side(total, {figure: figure for figure in total[0]}), by_queue, by_job
 
 
-def _stays(results: ResultsFold, jobs: Iterable[str], *, others: bool = False) -> list[Placement]:
-    """Return the attempts of jobs that had a node; `others`: and pods of services."""
+def _placements(results: ResultsFold, jobs: Iterable[str], *, others: bool = False) -> list[Placement]:
+    """Return the placements of jobs; with `others` also those of pods that belong to services."""
     wanted = frozenset(jobs)
     return [
         placement

@@ -1,8 +1,8 @@
 """Errors of the simulation package.
 
 SimulationError
-├── TraceError     a trace that cannot be imported at all
-└── RowError       one row of a trace that makes no sense
+├── TraceError     a trace cannot be imported
+└── RowError       a row of a trace is invalid
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class SimulationError(LaharError, ValueError):
 
 
 class TraceError(SimulationError):
-    """Raised when a trace cannot be imported at all: an unknown format, a file that cannot be read, a wrong header."""
+    """Raised when a trace cannot be imported: unknown format, unreadable file, wrong header."""
 
 
 class RowError(SimulationError):
-    """Raised when one row of a trace makes no sense; the row is recorded as rejected and the import goes on."""
+    """Raised when a row of a trace is invalid; the import records it as rejected and continues."""

@@ -1,4 +1,4 @@
-"""Virtual time: the present moment, and what is to happen later; of one moment in the order in which it was noted."""
+"""Virtual clock with scheduled actions; actions of the same time run in the order in which they were scheduled."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ __all__ = ["EventQueue"]
 
 
 class EventQueue:
-    """The clock of a simulation, with actions at later times. Times are microseconds."""
+    """Clock of a simulation, with scheduled actions. Times are microseconds."""
 
     def __init__(self) -> None:
         self.now: Micros = 0
-        """The simulated time. It never falls."""
+        """Simulated time; never falls."""
         self._heap: list[tuple[Micros, int, Callable[[], object]]] = []
         self._noted = 0
         self._cancelled: set[int] = set()
 
     def clock(self) -> Micros:
-        """Return the simulated time, for whoever is given a clock."""
+        """Return the simulated time."""
         return self.now
 
     def at(self, time: Micros, action: Callable[[], object]) -> int:
-        """Note an action; return its number."""
+        """Schedule an action; return its number."""
         self._noted += 1
         heappush(self._heap, (time, self._noted, action))
         return self._noted
 
     def cancel(self, number: int) -> None:
-        """Cancel an action that has not run."""
+        """Cancel a scheduled action that has not run."""
         self._cancelled.add(number)
 
     @property
     def due(self) -> Micros | None:
-        """When the next action is due; `None`: nothing is noted."""
+        """Time of the next action; `None` if nothing is scheduled."""
         while self._heap and self._heap[0][1] in self._cancelled:
             self._cancelled.remove(heappop(self._heap)[1])
         return self._heap[0][0] if self._heap else None
 
     def advance(self, moment: Micros) -> bool:
-        """Move the time to a moment and run the actions due by then, also those noted meanwhile; return whether there were any.
+        """Move the clock and run all actions due by then, including those that they schedule; return true if any ran.
 
         Args:
-            moment: not before the present.
+            moment: new time, not before the current one.
         """
         self.now = moment
         acted = False

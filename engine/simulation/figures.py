@@ -1,6 +1,6 @@
-"""Figures of a simulation over time: how full the cluster was, how evenly, for whom, and who waited.
+"""Metrics of a simulation over time: utilisation, balance, fragmentation, fairness, waiting jobs.
 
-Times are seconds since the begin; every figure is the mean over a step unless it says otherwise.
+Times are seconds since the begin; every value is the mean over a step unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from engine.simulation.results_fold import Placement
 __all__ = ["STEPS", "Figures", "Machine", "figures_of", "machines_of"]
 
 STEPS: Final = 240
-"""Steps into which a simulation is divided."""
+"""Number of steps of a simulation's time series."""
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node while it was there with so many GPUs; one that was lost and came back, or got other GPUs, was there twice."""
+    """A node over a period with a constant number of GPUs; a node that was lost and came back has two periods."""
 
     name: str
     gpu: int
@@ -37,11 +37,11 @@ class Machine:
 
 
 def machines_of(facts: Iterable[tuple[Micros, Data]], end: Micros) -> Iterator[Machine]:
-    """Yield nodes while they were there.
+    """Yield the periods of all nodes.
 
     Args:
-        facts: of a cluster with their times, in order.
-        end: until then.
+        facts: times and facts of a cluster, in order.
+        end: end of the last periods.
     """
     there: dict[str, tuple[Micros, int]] = {}
     for time, data in facts:
@@ -60,20 +60,20 @@ def machines_of(facts: Iterable[tuple[Micros, Data]], end: Micros) -> Iterator[M
 
 
 class _Level:
-    """A sum of amounts over time, each of which counts over an interval."""
+    """Sum over time of amounts that each hold during an interval."""
 
     def __init__(self, intervals: Iterable[tuple[float, float, float]]) -> None:
-        """Take (begin, end, amount) of each."""
+        """Take (begin, end, amount) triples."""
         table = np.array([*intervals], dtype=np.float64).reshape(-1, 3)
         self._begins = _cumulated(table[:, 0], table[:, 2])
         self._ends = _cumulated(table[:, 1], table[:, 2])
 
     def at(self, times: Numbers) -> Numbers:
-        """Return the sum at moments, those that end then not included."""
+        """Return the sums at some times, without intervals that end at that time."""
         return self._amounts(self._begins, times) - self._amounts(self._ends, times)
 
     def between(self, edges: Numbers) -> Numbers:
-        """Return the integral between neighbouring moments."""
+        """Return the integrals between adjacent times."""
         return np.diff(self._integral(self._begins, edges) - self._integral(self._ends, edges))
 
     @staticmethod
@@ -96,34 +96,34 @@ def _cumulated(moments: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers, Nu
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All figures. Lists have one number a step."""
+    """All metrics; lists have one value per step."""
 
     times: list[float]
     """End of each step (seconds since the begin)."""
     utilisation: list[float]
-    """GPUs with a pod, of those that were there."""
+    """Allocated share of the available GPUs."""
     imbalance: list[float]
-    """Largest less smallest use of a node with GPUs, each as a share of its own."""
+    """Highest minus lowest utilisation of the nodes with GPUs."""
     fragmentation: list[float]
-    """In the middle of the step: of the idle GPUs the share on nodes with too few of them for a pod, over the trace's mix of pods
+    """Share of the idle GPUs on nodes with too few of them for a pod, over the trace's mix of pods, in the middle of the step
     (Weng et al., Beware of Fragmentation, USENIX ATC 2023)."""
     fairness: list[float]
-    """Jain's index of GPUs held over weight, among the queues with jobs in the step: 1 is equal, 1/n is all for one of n."""
+    """Jain's index of GPUs held over weight, among queues with jobs in the step: 1 is equal, 1/n is one of n queues with all."""
     shares: dict[str, list[float]]
-    """Queue → GPUs that it held."""
+    """GPUs held, by queue."""
     waiting: dict[str, list[float]]
-    """Queue → jobs that had not begun."""
+    """Jobs that had not started, by queue."""
     preemptions: list[int]
-    """Pods that began to leave for others or were killed for them, in the step."""
+    """Pods preempted in the step, by eviction or termination."""
     mean_utilisation: float
     mean_imbalance: float
-    """Largest less smallest mean use of a node over the whole time."""
+    """Highest minus lowest mean utilisation of a node over the whole time."""
     mean_fragmentation: float
     mean_fairness: float
     gpu_seconds_held: float
-    """Devices times time on a node, from binding to end."""
+    """GPUs times time on a node, from binding to end."""
     gpu_seconds_lost: float
-    """Devices times time that pods had run for nothing because of preemptions (`Placement.lost`)."""
+    """GPUs times run time that preemptions wasted (`Placement.lost`)."""
 
 
 def figures_of(
@@ -134,14 +134,14 @@ def figures_of(
     weights: Mapping[str, float],
     span: tuple[Micros, Micros],
 ) -> Figures:
-    """Return the figures of a simulation.
+    """Return the metrics of a simulation.
 
     Args:
         placements: attempts on nodes.
         jobs: all jobs.
-        machines: nodes while they were there.
-        sizes: GPUs of a pod → pods of the trace that ask for so many; those that ask for none are left out.
-        weights: queue → weight.
+        machines: periods of the nodes.
+        sizes: number of pods in the trace by GPUs requested; pods without GPUs are excluded.
+        weights: weight by queue.
         span: begin and end.
     """
     begin, end = span
@@ -198,7 +198,7 @@ def figures_of(
 
 
 def _of(machines: Iterable[Machine], name: str, seconds: Callable[[Micros | None], float]) -> Iterator[tuple[float, float, float]]:
-    """Yield when a node was there, with its GPUs."""
+    """Yield begin, end and GPUs of the periods of a node."""
     for machine in machines:
         if machine.name == name:
             yield seconds(machine.begin), seconds(machine.end), float(machine.gpu)
@@ -209,16 +209,16 @@ def _whole(level: _Level, edges: Numbers) -> float:
 
 
 def _ratio(part: Numbers, whole: Numbers) -> Numbers:
-    """Return part / whole, 0 where there is no whole."""
+    """Return part / whole; 0 where whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 def _fragmentation(
     capacity: Mapping[str, _Level], used: Mapping[str, _Level], sizes: Mapping[int, int], moments: Numbers
 ) -> Numbers:
-    """Return of the idle GPUs the share that a pod of the mix cannot take, at some moments."""
+    """Return the share of the idle GPUs that a pod of the mix cannot use, at some times."""
     most, total = max(sizes, default=0), sum(sizes.values())
-    # Idle GPUs of a node → share of the pods that ask for more.
+    # Idle GPUs of a node → share of the pods that request more.
     larger = np.array([sum(count for size, count in sizes.items() if size > idle) / max(total, 1) for idle in range(most + 1)])
     idle_sum, lost = np.zeros_like(moments), np.zeros_like(moments)
     for name, level in capacity.items():
@@ -229,7 +229,7 @@ def _fragmentation(
 
 
 def _jain(held: Mapping[str, Numbers], there: Mapping[str, Numbers], weights: Mapping[str, float]) -> Numbers:
-    """Return Jain's index of what queues hold over their weights, among those with jobs; 1 where there are none."""
+    """Return Jain's index of GPUs over weight among queues with jobs; 1 if there are none."""
     normal = np.array([values / weights.get(name, 1.0) for name, values in held.items()]).reshape(-1, STEPS)
     active = np.array(list(there.values())).reshape(-1, STEPS) > 0
     normal = np.where(active, normal, 0.0)
@@ -238,7 +238,7 @@ def _jain(held: Mapping[str, Numbers], there: Mapping[str, Numbers], weights: Ma
 
 
 def _rounded(number: float) -> float:
-    """Return a number with six decimals: more would differ from one library of linear algebra to another."""
+    """Return a number rounded to six decimals; more would depend on the linear algebra library."""
     return round(number, 6)
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a trace for which a cluster is too small, found before anything is simulated."""
+"""Search for jobs of a trace that no node of a cluster can hold, before a simulation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["misfits"]
 
 
 def misfits(jobs: Iterable[PlannedJob], nodes: Sequence[NodeObserved]) -> Iterator[tuple[PlannedJob, str]]:
-    """Yield the jobs that no empty cluster of these nodes takes, each with the reason.
+    """Yield the jobs that do not fit on the empty nodes, each with the reason.
 
     Args:
-        jobs: the jobs.
-        nodes: all nodes, empty.
+        jobs: jobs to check.
+        nodes: all nodes.
     """
     most = max((node.gpu for node in nodes), default=0)
     total = sum(node.gpu for node in nodes)
@@ -28,7 +28,7 @@ def misfits(jobs: Iterable[PlannedJob], nodes: Sequence[NodeObserved]) -> Iterat
             if shape not in known:
                 known[shape] = any(_takes(node, requests) for node in nodes)
             if not known[shape]:
-                yield job, f"a pod asks for {_told(requests)}; {_largest(nodes, requests, most)}"
+                yield job, f"a pod asks for {_formatted(requests)}; {_largest(nodes, requests, most)}"
                 break
         else:
             if job.gpus > total:
@@ -39,7 +39,7 @@ def _takes(node: NodeObserved, requests: Requests) -> bool:
     return node.gpu >= requests.gpu and node.cpu_milli >= requests.cpu_milli and node.memory_bytes >= requests.memory_bytes
 
 
-def _told(requests: Requests) -> str:
+def _formatted(requests: Requests) -> str:
     cores, memory = amount("cpu", requests.cpu_milli), amount("memory", requests.memory_bytes)
     parts = {
         f"{requests.gpu} GPUs": requests.gpu,
@@ -50,7 +50,7 @@ def _told(requests: Requests) -> str:
 
 
 def _largest(nodes: Sequence[NodeObserved], requests: Requests, most: int) -> str:
-    """Say what nodes lack for a pod."""
+    """Return the reason why no node can hold a pod."""
     if requests.gpu and not most:
         return "no node has a GPU"
     if requests.gpu > most:

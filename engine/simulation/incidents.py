@@ -1,4 +1,4 @@
-"""What happens to a simulated cluster beside its jobs: nodes are lost, drained and restored, jobs are resized, stopped and fail."""
+"""Incidents of a simulated cluster: nodes are lost, drained and restored; jobs are resized, stopped and fail."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ __all__ = ["Incident", "arrange", "read_incidents"]
 _COLUMNS: Final = ("seconds", "what", "name", "replicas")
 
 What = Literal["lose", "drain", "restore", "resize", "stop", "fail"]
-"""lose, drain, restore: a node. resize, stop, fail: a job."""
+"""lose, drain and restore concern a node; resize, stop and fail concern a job."""
 _OF_NODES: Final = frozenset({"lose", "drain", "restore"})
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One thing that happens."""
+    """One row of an incidents file."""
 
     line: int
     after: Micros
-    """Since the first job is submitted."""
+    """Time after the first submission (microseconds)."""
     what: What
     name: str
-    """Of the node, or of the job as the trace names it."""
+    """Name of the node, or of the job in the trace."""
     replicas: int | None = None
-    """For `resize`: pods of the job's first task from then on. For `fail`: how many pods fail; `None`: all."""
+    """For `resize`: new number of replicas of the job's first task. For `fail`: number of pods that fail; `None`: all."""
 
 
 def read_incidents(path: Path) -> list[Incident]:
-    """Read a table `seconds,what,name,replicas`, plain or gzip'd.
+    """Read a CSV file `seconds,what,name,replicas`, plain or gzip'd.
 
     Raises:
-        TraceError: the file cannot be read, is no such table, or has a row that makes no sense, which the text names.
+        TraceError: the file cannot be read, has another header, or has an invalid row; the message names the line.
     """
     found = []
     try:
@@ -74,11 +74,10 @@ def arrange(
     nodes: Sequence[NodeObserved],
     workload: Workload,
 ) -> None:
-    """Note incidents in the event queue of a cluster.
+    """Schedule incidents in the event queue of a cluster.
 
     Raises:
-        TraceError: one names a node or a job that the simulation does not have, comes before its job is submitted, or after the
-            year 9999.
+        TraceError: an incident names an unknown node or job, precedes the submission of its job, or comes after the year 9999.
     """
     by_name = {node.name: node for node in nodes}
     ids = {job.row.name: job for job in workload.jobs}

@@ -1,4 +1,4 @@
-"""Jobs whose pods work together: their work proceeds at a rate that depends on which pods run, and where."""
+"""Jobs whose pods work together, at a rate that depends on the running pods and their nodes."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ __all__ = ["JointJob", "JointWork"]
 
 @dataclass(frozen=True, slots=True)
 class JointJob(PlannedJob, ABC):
-    """A job that ends when its pods together have done its work."""
+    """A job that ends when its pods together have finished its work."""
 
     @property
     @abstractmethod
     def amount(self) -> Micros:
-        """How long the work takes at rate 1 (microseconds)."""
+        """Duration of the work at rate 1 (microseconds)."""
 
     @abstractmethod
     def rate(self, places: Sequence[tuple[str, str]]) -> float:
-        """Return the progress per second, 0 or more.
+        """Return the progress per second, at least 0.
 
         Args:
-            places: task and node of each pod that runs.
+            places: task and node of each running pod.
         """
 
     @abstractmethod
     def holds_work(self, task: str) -> bool:
-        """Return whether what is not saved is lost with a pod of a task."""
+        """Return true if losing a pod of the task loses the unsaved work."""
 
 
 class JointWork:
-    """How much of a job's work is done, and when the rest will be. Amounts are microseconds at rate 1."""
+    """Progress of a joint job, and the schedule of its end. Amounts are microseconds at rate 1."""
 
     def __init__(self, job: JointJob, event_queue: EventQueue, end: Callable[[], object]) -> None:
-        """Begin with nothing done and nobody at work.
+        """Start with no work done and no pod running.
 
         Args:
-            job: the job.
-            event_queue: the clock; takes the end of the work.
+            job: the joint job.
+            event_queue: clock, and schedule of the end.
             end: called when the work is done.
         """
         self._job = job
         self._event_queue = event_queue
         self._end = end
         self._done = 0.0
-        """Up to `_since`."""
+        """Work done until `_since`."""
         self._saved = 0.0
-        """What a loss leaves."""
+        """Work that a loss of a pod preserves."""
         self._since: Micros = 0
         self._rate = 0.0
         self._due: int | None = None
-        """Number of its end in the event queue."""
+        """Number of the scheduled end in the event queue."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it will be done if the pods that work now go on."""
+        """True if the work will finish with the pods that run now."""
         return self._due is not None
 
     def go_on(self, places: Sequence[tuple[str, str]], *, without: str | None = None) -> None:
-        """Go on at the rate of the pods that work from now on.
+        """Continue at the rate of the pods that run from now on.
 
         Args:
-            places: task and node of each pod that works.
-            without: task of the pod that works no more; `None`: one more works.
+            places: task and node of each running pod.
+            without: task of the pod that stopped; `None` if a pod started.
         """
         self._count()
         if without is not None and self._job.holds_work(without):
@@ -82,12 +82,12 @@ class JointWork:
             self._due = self._event_queue.at(self._since + rest, self._over)
 
     def save(self) -> None:
-        """Save what is done."""
+        """Save the work done so far."""
         self._count()
         self._saved = self._done
 
     def _count(self) -> None:
-        """Count what was done until now."""
+        """Add the work done since the last change of rate."""
         now = self._event_queue.now
         self._done += (now - self._since) * self._rate
         self._since = now

@@ -1,4 +1,4 @@
-"""What a simulated cluster keeps of a job that was submitted, and of its pods."""
+"""Submitted jobs of a simulated cluster, and their pods."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Slot = tuple[str, int]
 
 @dataclass(slots=True)
 class Pod:
-    """A pod of a job."""
+    """Pod of a job."""
 
     seen: PodObserved
-    """As it was last shown."""
+    """Last observation."""
     life: Life | None = None
-    """`None`: it has no node yet."""
+    """Simulated life; `None` until it is bound."""
     leaving: bool = False
-    """Its deletion was requested."""
+    """True once its deletion was requested."""
     end: int | None = None
-    """Number of its end in the event queue, if it works alone."""
+    """Number of its scheduled end in the event queue, if it works alone."""
     before: Micros = 0
-    """Of its work what was saved before it ran, if it works alone."""
+    """Work that was saved before this pod ran, if it works alone."""
 
     @property
     def slot(self) -> Slot:
@@ -41,43 +41,43 @@ class Pod:
 
     @property
     def works(self) -> bool:
-        """Whether it runs and is not about to leave."""
+        """True if it runs and is not terminating."""
         return self.seen.phase == "Running" and not self.leaving
 
 
 @dataclass(slots=True)
 class LiveJob:
-    """A job."""
+    """Submitted job."""
 
     plan: SimulatedJob
     requests: Mapping[str, Requests]
-    """Of a pod, by task."""
+    """Requests of one pod, by task."""
     manifest: dict[str, Any]
     joint: JointWork | None = None
-    """Its work, if its pods work together."""
+    """Joint work, if its pods work together."""
     pods: dict[str, Pod] = field(default_factory=dict)
-    """Uid → pod that is there, in order of creation."""
-    told: set[str] = field(default_factory=set)
-    """Ids of what users have said about it."""
+    """Existing pods by uid, in order of creation."""
+    sent: set[str] = field(default_factory=set)
+    """Ids of the user inputs that were reported."""
     lived: Counter[Slot] = field(default_factory=Counter)
-    """Slot → pods that have ended there by themselves."""
+    """Number of pods per slot that have ended by themselves."""
     notice: str = ""
-    """The notice that it has been given, while it is open."""
+    """Id of its open notice; empty without one."""
     answer: int | None = None
-    """Number of its acknowledgement in the event queue, while it is due."""
+    """Number of the scheduled acknowledgement in the event queue."""
     saved: Counter[Slot] = field(default_factory=Counter)
-    """Slot → work that is saved, if its pods work alone (microseconds)."""
+    """Saved work per slot (microseconds), if its pods work alone."""
 
     def working(self) -> list[Pod]:
-        """Return its pods that work."""
+        """Return the pods that run and are not terminating."""
         return [pod for pod in self.pods.values() if pod.works]
 
     def places(self) -> list[tuple[str, str]]:
-        """Return task and node of each pod that works."""
+        """Return task and node of each of these pods."""
         return [(pod.slot[0], pod.seen.node or "") for pod in self.working()]
 
     def save(self, now: Micros) -> None:
-        """Save its work, so that it goes on with the rest when it starts over."""
+        """Save its work, so that a restart continues with the rest."""
         if self.joint is not None:
             self.joint.save()
         else:

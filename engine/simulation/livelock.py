@@ -1,4 +1,4 @@
-"""Livelock: pods that are stopped for each other again and again, so that none of them gets to its end."""
+"""Livelock detection: pods that preempt each other repeatedly, so that none finishes."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from engine.simulation.live_jobs import Pod
 __all__ = ["STOPS", "Livelock"]
 
 STOPS: Final = 100
-"""So often each pod that could get further has been stopped when a livelock is found."""
+"""Livelock threshold: each pod that could make progress has been stopped this many times."""
 
 
 class Livelock:
-    """How often pods were stopped since one last got further: ended by itself, saved its work, or made room since its job was over.
+    """Counter of stops since a pod last made progress: it ended by itself, saved its work, or was released because its job ended.
 
-    Pods are counted by slot: the next pod of a slot begins the same work anew.
+    Stops are counted per slot, because a replacement pod begins the same work anew.
     """
 
     def __init__(self) -> None:
         self._stops: Counter[tuple[str, str, int]] = Counter()
         self._often = False
-        """Whether a slot has reached `STOPS`."""
+        """True if a slot has reached `STOPS`."""
 
     def stopped(self, pod: Pod) -> None:
-        """Count a pod that had a node and was stopped."""
+        """Count the stop of a bound pod."""
         key = _key(pod)
         self._stops[key] += 1
         self._often |= self._stops[key] >= STOPS
 
     def over(self) -> None:
-        """Begin anew: a pod got further."""
+        """Reset the counts, because a pod made progress."""
         self._stops.clear()
         self._often = False
 
     def jobs(self, pods: Iterable[Pod]) -> dict[str, int]:
-        """Return the jobs that were stopped, each with the stops of the slot that was stopped most; none if there is no livelock.
+        """Return the stopped jobs, each with the number of stops of its most stopped slot; empty if there is no livelock.
 
         Args:
-            pods: those that will start or end by themselves if nobody stops them.
+            pods: pods that will start or end unless they are stopped.
         """
         found: dict[str, int] = {}
-        if not self._often:  # asked at each moment
+        if not self._often:  # fast path: called at every time step
             return found
         stops_of_each = [self._stops[_key(pod)] for pod in pods]
         if min(stops_of_each, default=0) >= STOPS:

@@ -1,4 +1,4 @@
-"""Nodes of a simulated cluster from a table of machines, as Alibaba published them (`openb_node_list_*.csv`)."""
+"""Nodes of a simulated cluster from a CSV file in Alibaba's format (`openb_node_list_*.csv`)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _GOLDEN: Final = 0.618033988749895
 _MEBIBYTE: Final = 1 << 20
 _PODS: Final = 110
-"""Pods that a node takes: Kubernetes' default. The table does not tell."""
+"""Pod capacity of a node, Kubernetes' default; the file has no such column."""
 
 
 def read_nodes(path: Path) -> list[NodeObserved]:
-    """Read a table of machines, plain or gzip'd.
+    """Read a CSV file of nodes, plain or gzip'd.
 
     Raises:
-        TraceError: the file cannot be read, is no such table, or has a row that makes no sense, which the text names.
+        TraceError: the file cannot be read, has another header, or has an invalid row; the message names the line.
     """
     found: dict[str, NodeObserved] = {}
     try:
@@ -60,20 +60,20 @@ def _node(fields: Fields) -> NodeObserved:
 
 @contextmanager
 def sample_nodes() -> Iterator[Path]:
-    """Yield the path of the table that ships with Lahar: 1,523 nodes of Alibaba's cluster, 2023, with 6,212 GPUs."""
+    """Yield the path of the node file that ships with Lahar: 1,523 nodes of Alibaba's cluster, 2023, with 6,212 GPUs."""
     with as_file(files("engine.simulation") / "data" / "openb_nodes.csv.gz") as path:
         yield path
 
 
 def sample_of(nodes: Sequence[NodeObserved], gpus: int) -> list[NodeObserved]:
-    """Return a part of the nodes that has at most so many GPUs, taken evenly from all of them, so that their mix stays.
+    """Return a sample of the nodes with at most `gpus` GPUs, spread evenly so that the mix of node types stays.
 
     Args:
         nodes: all nodes, in order.
-        gpus: how many GPUs the part has at most.
+        gpus: maximum number of GPUs of the sample.
 
     Raises:
-        TraceError: it would have no node.
+        TraceError: the sample would be empty.
     """
     total = sum(node.gpu for node in nodes)
     if gpus >= total:
@@ -92,5 +92,5 @@ def sample_of(nodes: Sequence[NodeObserved], gpus: int) -> list[NodeObserved]:
 
 
 def _spread(nodes: Sequence[NodeObserved]) -> list[NodeObserved]:
-    """Return nodes in an order of which every beginning is spread evenly over all of them (multiples of the golden ratio)."""
+    """Return the nodes in an order whose every prefix is spread evenly over all nodes (multiples of the golden ratio)."""
     return [node for _, node in sorted(enumerate(nodes), key=lambda place: place[0] * _GOLDEN % 1)]

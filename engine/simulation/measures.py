@@ -1,4 +1,4 @@
-"""What became of jobs in a stretch of time, recorded or simulated: waits, use of the GPUs, preemptions, cost. All exact."""
+"""Metrics of jobs in a window, recorded or simulated: waits, GPU use, preemptions, cost. All exact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.simulation.results_fold import Placement, ResultsFold
 __all__ = ["FIGURES", "Happened", "Measures", "measured"]
 
 Measures = Mapping[str, Decimal | int | None]
-"""Figure → value; `None`: there is none."""
+"""Value by metric; `None` if not available."""
 
 FIGURES: Final[Mapping[str, str]] = {
     "jobs": "jobs",
@@ -33,35 +33,35 @@ FIGURES: Final[Mapping[str, str]] = {
     "cost": "cost",
     "seconds": "length of the window",
 }
-"""Figures in their order, as people read them."""
+"""Display names of the metrics, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A history, to be measured in a window. Times are microseconds."""
+    """A recorded or simulated history with the window to measure. Times are microseconds."""
 
     results: ResultsFold
     machines: Sequence[Machine]
     submitted: Mapping[str, Micros]
-    """Job → when it was submitted: in a simulation of a window those that waited by then are submitted at its begin."""
+    """Submission time by job; a simulated window submits the jobs that were already waiting at its begin."""
     begun: Collection[str]
-    """Jobs that had begun before the window: they do not wait for their begin."""
+    """Jobs that had started before the window, so that their wait is not measured."""
     costs: Mapping[str, Decimal] | None
-    """Job → its cost in the window; `None`: nothing had a price."""
+    """Cost of each job in the window; `None` without prices."""
     begin: Micros
     end: Micros
 
     @property
     def available(self) -> int:
-        """GPUs times the time for which they were there (microseconds)."""
+        """Available GPUs times time (microseconds)."""
         return sum(machine.gpu * self._within(machine.begin, machine.end) for machine in self.machines)
 
     def held(self, placement: Placement) -> int:
-        """Return GPUs of an attempt times its time on a node (microseconds)."""
+        """Return the GPUs of a placement times its time on a node, within the window (microseconds)."""
         return placement.gpu * self._within(placement.bound, placement.end)
 
     def contains(self, moment: Micros | None) -> bool:
-        """Tell whether a moment is known and lies in the window."""
+        """Return true if a time is known and within the window."""
         return moment is not None and self.begin <= moment <= self.end
 
     def _within(self, begin: Micros, end: Micros | None) -> int:
@@ -69,12 +69,12 @@ class Happened:
 
 
 def measured(happened: Happened, jobs: Collection[str], placements: Iterable[Placement]) -> Measures:
-    """Return the figures of some jobs.
+    """Return the metrics of some jobs.
 
     Args:
-        happened: what happened.
-        jobs: their ids.
-        placements: their attempts on nodes, and others that count as use of the GPUs.
+        happened: history with the window.
+        jobs: ids of the jobs.
+        placements: placements that count as GPU use, of these jobs and of services.
     """
     known = [(happened.results.jobs[job], happened.submitted[job]) for job in jobs if job in happened.results.jobs]
     placements = list(placements)

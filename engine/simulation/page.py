@@ -1,4 +1,4 @@
-"""Self-contained pages of HTML: their frame, and the report of a simulation."""
+"""Self-contained HTML pages: their frame, and the report of a simulation."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ figure { display: inline-block; margin: .5rem 1.5rem .5rem 0; } figcaption { col
 @media print { body { margin: 0; } }
 """
 _LISTED: Final = 50
-"""Most waiting jobs that are named."""
+"""Maximum number of waiting jobs that are listed."""
 
 
 def framed(title: str, parts: Iterable[str]) -> str:
-    """Return a page with a title around parts that are HTML."""
+    """Return an HTML page with a title and body parts."""
     head = f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>"
     return "\n".join([head, f"<h1>{escape(title)}</h1>", *parts, "</html>\n"])
 
 
 def page(title: str, document: Mapping[str, Any], figures: Figures, nodes: Mapping[str, tuple[int, Sequence[Bar]]]) -> str:
-    """Return the page.
+    """Return the report.
 
     Args:
         title: title of the page.
-        document: the results as in JSON.
-        figures: what is plotted.
-        nodes: the busiest nodes with their pods, as `gantt` takes them.
+        document: results as JSON.
+        figures: time series to plot.
+        nodes: the busiest nodes with their pods, as in `gantt`.
     """
     totals, times = document["totals"], figures.times
     first = (

@@ -1,4 +1,4 @@
-"""Plots as SVG: lines over time, columns side by side, and which pod was on which node when. No script, no file beside them."""
+"""SVG plots: lines over time, grouped columns, and a Gantt chart of pods on nodes. Self-contained, without scripts."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ _TOP: Final = 10
 _BOTTOM: Final = 170
 _HALVES: Final = (0.0, 0.5, 1.0)
 _LANE: Final = 5
-"""Height of a GPU in a Gantt plot."""
+"""Height of one GPU in a Gantt chart."""
 _COLUMN: Final = 46
-"""Width of a column with its space."""
+"""Width of a column including its gap."""
 _GAP: Final = 26
-"""Between the columns of two cases."""
+"""Gap between the columns of two cases."""
 _LETTER: Final = 6
-"""Width that a letter of a label takes."""
+"""Width of a letter of a label."""
 _WIDE: Final = 100
-"""From this ratio of the largest to the smallest value on, columns have a logarithmic scale."""
+"""Ratio of the largest to the smallest value from which columns have a logarithmic scale."""
 _DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A pod on a node. Times are seconds since the begin."""
+    """Pod on a node. Times are seconds since the begin."""
 
     begin: float
     end: float
     gpu: int
     label: str
     series: str
-    """Chooses the colour: that of this name's line in `lines`."""
+    """Series that determines the colour, as in `lines`."""
 
 
 def lines(what: str, times: Sequence[float], series: Mapping[str, Sequence[float]], *, share: bool = False) -> str:
-    """Return a plot of lines, with a key if there are several.
+    """Return a line plot, with a legend if it has several series.
 
     Args:
-        what: title, for those who do not see the plot.
-        times: end of each step, in seconds.
-        series: name → one value a step.
+        what: accessible title (`aria-label`).
+        times: end of each step (seconds).
+        series: values per step, by name.
         share: values are shares of 1, shown as percent up to 100.
     """
     highest = 1.0 if share else max((value for values in series.values() for value in values), default=0.0)
@@ -71,11 +71,11 @@ def lines(what: str, times: Sequence[float], series: Mapping[str, Sequence[float
 
 
 def columns(what: str, cases: Mapping[str, Mapping[str, float]], series: Sequence[str]) -> str:
-    """Return a plot of columns with their values, those of a case side by side; logarithmic if the values are far apart.
+    """Return a plot of labelled columns, grouped by case; logarithmic if the values are far apart.
 
     Args:
-        what: title, for those who do not see the plot.
-        cases: name of a case → series → value; infinite: never.
+        what: accessible title (`aria-label`).
+        cases: case → series → value; infinity is shown as "never".
         series: names in the order of their colours.
     """
     scale = _Scale([value for values in cases.values() for value in values.values() if value != inf])
@@ -96,24 +96,24 @@ def columns(what: str, cases: Mapping[str, Mapping[str, float]], series: Sequenc
 
 
 class _Scale:
-    """Maps values to parts of a plot's height: linear from 0, or logarithmic if they are far apart."""
+    """Scale from values to fractions of a plot's height: linear from 0, or logarithmic if the values are far apart."""
 
     def __init__(self, values: Sequence[float]) -> None:
-        """Take the values, 0 or more."""
+        """Choose the scale for values of 0 or more."""
         top, low = max(values, default=0.0), min((value for value in values if value > 0), default=1.0)
         self._top = _round_up(top)
         self._first: int | None = None
-        """The lowest power of ten; `None`: linear."""
+        """Exponent of the lowest power of ten; `None` for a linear scale."""
         if top < _WIDE * low:
             self.marks = {part: f"{part * self._top:g}" for part in _HALVES}
-            """Part of the height → label."""
+            """Label by fraction of the height."""
             return
         self._first, self._last = ceil(log10(low)) - 1, ceil(log10(top))
         powers = range(self._first, self._last + 1)
         self.marks = {(power - self._first) / (self._last - self._first): f"{10.0**power:,g}" for power in powers}
 
     def part(self, value: float) -> float:
-        """Return the part of the height for a value."""
+        """Return the fraction of the height for a value."""
         if self._first is None:
             return value / self._top
         return (log10(value) - self._first) / (self._last - self._first) if value > 0 else 0.0
@@ -131,7 +131,7 @@ def _column(x: float, value: float, scale: _Scale, number: int) -> str:
 
 
 def key(names: Iterable[str]) -> str:
-    """Return which colour belongs to which name."""
+    """Return the legend."""
     spans = (f'<span><i style="background:{_colour(number)}"></i>{escape(name)}</span>\n' for number, name in enumerate(names))
     return f"<p class=key>{''.join(spans)}</p>"
 
@@ -145,7 +145,7 @@ def _x(time: float, length: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Return the next number that is 1, 2 or 5 times a power of ten."""
+    """Return the smallest number of the form 1, 2 or 5 times a power of ten that is not below the value."""
     if value <= 0:
         return 1.0
     power = 10.0 ** len(str(int(value)))
@@ -153,7 +153,7 @@ def _round_up(value: float) -> float:
 
 
 def _value_axis(marks: Mapping[float, str], right: float = _RIGHT) -> str:
-    """Return the lines across a plot: part of its height → label."""
+    """Return the horizontal grid lines with their labels, by fraction of the height."""
     parts = []
     for part, label in marks.items():
         y = _BOTTOM - part * (_BOTTOM - _TOP)
@@ -175,12 +175,12 @@ def _time_axis(length: float, bottom: int) -> str:
 
 
 def gantt(nodes: Mapping[str, tuple[int, Sequence[Bar]]], series: Iterable[str], length: float) -> str:
-    """Return which pods were on some nodes, a lane for each GPU, with a key.
+    """Return a Gantt chart of pods on nodes, with one lane per GPU and a legend.
 
     Args:
-        nodes: name → number of GPUs, and the pods in the order in which they began.
+        nodes: number of GPUs and pods by node; pods in order of their begin.
         series: names in the order of their colours.
-        length: of the time axis (seconds).
+        length: length of the time axis (seconds).
     """
     names = list(series)
     colours = {name: _colour(number) for number, name in enumerate(names)}
@@ -198,7 +198,7 @@ def gantt(nodes: Mapping[str, tuple[int, Sequence[Bar]]], series: Iterable[str],
 
 
 def _lanes(bars: Sequence[Bar], gpus: int, colours: Mapping[str, str], length: float, y: int) -> Iterable[str]:
-    """Yield the bars of a node, each in the first lanes that are free; what would hide in one column of pixels is drawn once."""
+    """Yield the bars of a node, each in the first free lanes; bars that share a column of pixels are drawn once."""
     free = [0.0] * max(gpus, 1)
     drawn = [-1.0] * max(gpus, 1)
     for bar in bars:
@@ -216,7 +216,7 @@ def _lanes(bars: Sequence[Bar], gpus: int, colours: Mapping[str, str], length: f
 
 
 def _runs(lanes: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Yield first and number of neighbouring lanes."""
+    """Yield first lane and length of each run of adjacent lanes."""
     first = None
     for place, lane in enumerate(lanes):
         first = lane if first is None else first

@@ -1,7 +1,6 @@
-"""A recorded job as it is submitted again: by its manifest, with the recorded lives of its pods and the commands of its users.
+"""Recorded jobs for resubmission: manifest, recorded lives of the pods, and inputs of the users.
 
-What was decided is left out: which node a pod got and when, and that it was preempted. What is kept of an attempt is how long it
-took to start, how long it ran and how it ended.
+Scheduling decisions are left out: nodes, binding times and preemptions. An attempt keeps its start delay, run time and outcome.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from engine.simulation.workload import Life, gang
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, LOST_REASONS, TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["Held", "RecordedJob", "Said", "again", "is_leaving", "is_own_end"]
+__all__ = ["HeldPod", "RecordedJob", "UserInput", "is_leaving", "is_own_end", "resubmit"]
 
 _INTERFERED: Final = LOST_REASONS | {
     *("PreemptedByScheduler", "PreemptedByNotice", "PreemptedByKubelet", "RejectedByNode", "NodeShutdown"),
     *("EvictedByApi", "EvictedByTaint", "DeletedByApi", "KilledByAction", "StoppedByUser", "NeverStarted"),
 }
-"""Reasons of ends that others brought about: the scheduler, nodes, users, policies. They act in a simulation as well."""
+"""Reasons of ends caused from outside the pod: by the scheduler, nodes, users or policies. A simulation produces its own."""
 
 _STOPPING: Final = frozenset(
     {"RestartJob", "RestartTask", "RestartPartition", "RestartPod", "AbortJob", "TerminateJob", "CompleteJob"}
@@ -39,32 +38,32 @@ Slot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a user said about a job."""
+class UserInput:
+    """Input of a user about a job."""
 
     time: Micros
-    """When; or after how long a run of the pod that ran then."""
+    """Time of the input, or run time of the pod that ran then (microseconds)."""
     data: Data
     ident: str
     """Id of the input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Where a pod was when the window began."""
+class HeldPod:
+    """State of a pod at the begin of the window."""
 
     node: str
-    """Empty: not known."""
+    """Node; empty if unknown."""
     bound: Micros
     running: Micros | None
-    """`None`: it did not run yet."""
+    """Start of the run; `None` if it had not started."""
     ended: Micros | None = None
-    """When it had succeeded; `None`: it had not."""
+    """Time of its success; `None` if it had not succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
-    """A job of a history."""
+    """Job of a history."""
 
     id: str
     name: str
@@ -73,61 +72,63 @@ class RecordedJob:
     ident: str
     """Id of the submission."""
     is_foreign: bool
-    """Another controller had the job."""
+    """True if another controller owned the job."""
     is_over: bool
-    """It had ended by the end of the history; else it is not known how long its last pods run."""
+    """True if it had ended by the end of the history; otherwise the run time of its last pods is unknown."""
     shapes: dict[str, Requests]
-    """Task → requests of a pod."""
+    """Requests of one pod, by task."""
     lives: Mapping[Slot, Sequence[Life]]
-    said: Sequence[Said]
-    """What its users said while none of its pods ran."""
-    during: Mapping[tuple[str, int, int], Sequence[Said]]
-    """Task, index, pods of the slot that had ended by themselves → what its users said while such a pod ran."""
-    held: Mapping[Slot, Held] = field(default_factory=dict)
+    user_inputs: Sequence[UserInput]
+    """User inputs at a fixed time: those made while none of its pods ran, and new specifications."""
+    during: Mapping[tuple[str, int, int], Sequence[UserInput]]
+    """User inputs relative to a pod's start, by task, index and number of pods of the slot that had ended by themselves."""
+    held: Mapping[Slot, HeldPod] = field(default_factory=dict)
     lived: Mapping[Slot, int] = field(default_factory=dict)
-    """Slot → pods that had ended by themselves when the window began."""
+    """Number of pods per slot that had ended by themselves before the window."""
 
     def requests(self) -> dict[str, Requests]:
-        """Return task → requests of a pod."""
+        """Return the requests of one pod, by task."""
         return self.shapes
 
     def life(self, task: str, index: int, lived: int) -> Life:
-        """Return what becomes of a pod. One more than were recorded does what the last one did."""
+        """Return the recorded life of a pod; pods beyond the recorded ones repeat the last life."""
         known = self.lives.get((task, index))
         return known[min(lived, len(known) - 1)] if known else Life(None, "Succeeded")
 
 
 def is_own_end(attempt: AttemptView) -> bool:
-    """Tell whether an attempt ended by itself, with a node."""
+    """Return true if an attempt had a node and ended by itself."""
     ended = attempt.phase in TERMINAL_ATTEMPT_PHASES and attempt.reason not in _INTERFERED
     return ended and (attempt.bound is not None or attempt.running is not None)
 
 
 def is_leaving(attempt: AttemptView, moment: Micros) -> bool:
-    """Tell whether a pod was being stopped at a moment."""
+    """Return true if a pod was terminating at a time."""
     stopped = attempt.terminating
     return stopped is not None and stopped < moment and (attempt.ended is None or attempt.ended > moment)
 
 
-def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submission: Event[JobSubmitted] | None) -> RecordedJob | str:
-    """Return a job as it is submitted again, or why it cannot be.
+def resubmit(
+    view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submission: Event[JobSubmitted] | None
+) -> RecordedJob | str:
+    """Return a job for resubmission, or the reason why it cannot be simulated.
 
     Args:
-        view: the job at the end of the history.
+        view: job at the end of the history.
         begin: begin of the window (microseconds).
-        inputs: what its users said later, in order, as far as it was heeded.
-        submission: its submission; `None`: another controller had the job. It becomes a Volcano job of the pods that were seen.
+        inputs: accepted later inputs of its users, in order.
+        submission: submission of the job; `None` if another controller owned it. It is then rebuilt as a Volcano job from its pods.
     """
     attempts = sorted(view.attempts.values(), key=lambda attempt: (attempt.task, attempt.index, attempt.number))
     unfinished = _unfinished(attempts, inputs, begin)
-    said = [Said(begin, event.data, event.id) for event in unfinished]
-    said += [Said(event.time, _of_any_notice(event.data), event.id) for event in inputs if event.time >= begin]
+    user_inputs = [UserInput(begin, event.data, event.id) for event in unfinished]
+    user_inputs += [UserInput(event.time, _of_any_notice(event.data), event.id) for event in inputs if event.time >= begin]
     if submission is not None:
         shapes = {task.name: task.requests for task in view.spec.tasks}
         earlier = [event.data for event in inputs if event.time < begin and isinstance(event.data, JobUpdated)]
         manifest = earlier[-1].manifest if earlier else submission.data.manifest
         data, ident = replace(submission.data, manifest=_ours(manifest)), submission.id
-        said = [replace(one, data=_updated(one.data)) for one in said]
+        user_inputs = [replace(one, data=_updated(one.data)) for one in user_inputs]
     else:
         if view.without_end:
             return "its run time is not known"
@@ -138,11 +139,11 @@ def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submissio
             JobSubmitted(_manifest(view, shapes, counts, _retries(attempts))),
             import_id(view.cluster, "history", view.id, ""),
         )
-        said = _stop(view, attempts, begin)
+        user_inputs = _stop(view, attempts, begin)
     by_slot: defaultdict[Slot, list[AttemptView]] = defaultdict(list)
     for attempt in attempts:
         by_slot[attempt.task, attempt.index].append(attempt)
-    alone, during = _attached(said, attempts, by_slot)
+    alone, during = _attached(user_inputs, attempts, by_slot)
     return RecordedJob(
         view.id,
         view.name,
@@ -161,13 +162,13 @@ def again(view: JobView, begin: Micros, inputs: Sequence[Event[Data]], submissio
 
 
 def _unfinished(attempts: Iterable[AttemptView], inputs: Iterable[Event[Data]], moment: Micros) -> list[Event[Data]]:
-    """Return the commands of which pods were leaving at a moment, in order: they are given again then."""
+    """Return the commands whose pods were still terminating at a time, in order; they are repeated then."""
     leaving = [attempt for attempt in attempts if is_leaving(attempt, moment)]
     return [event for event in inputs if event.time < moment and any(_has_stopped(event, attempt) for attempt in leaving)]
 
 
 def _has_stopped(event: Event[Data], attempt: AttemptView) -> bool:
-    """Tell whether an input stopped a pod: each of these commands stops all pods that it is about."""
+    """Return true if an input stopped a pod; such a command stops all pods of its target."""
     data = event.data
     if not isinstance(data, CommandIssued) or data.action not in _STOPPING:
         return False
@@ -176,14 +177,14 @@ def _has_stopped(event: Event[Data], attempt: AttemptView) -> bool:
 
 
 def _of_any_notice(data: Data) -> Data:
-    """Return what a user said; an answer is to the notice that the job is part of in the simulation, whatever its number."""
+    """Return a user's input; an acknowledgement drops its notice id, because the simulation numbers notices differently."""
     return replace(data, notice="") if isinstance(data, CommandIssued) else data
 
 
 def _ours(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest that names our scheduler, whoever scheduled the job."""
+    """Return a manifest that names Lahar's scheduler in place of the recorded one."""
     spec = dict(manifest["spec"])
-    if "template" in spec:  # batch/v1
+    if "template" in spec:  # a batch/v1 Job
         spec["template"] = {**spec["template"], "spec": {**spec["template"]["spec"], "schedulerName": SCHEDULER}}
     else:
         spec["schedulerName"] = SCHEDULER
@@ -195,7 +196,7 @@ def _updated(data: Data) -> Data:
 
 
 def _lives(attempts: Sequence[AttemptView]) -> list[Life]:
-    """Return the lives of a slot: of pods that ended by themselves, and of one that has not."""
+    """Return the lives of a slot: of the pods that ended by themselves, and of the last one if it did not."""
     found = [_life(attempt) for attempt in attempts if is_own_end(attempt)]
     last = attempts[-1]
     return found if is_own_end(last) else [*found, replace(_life(last), work=None, runs=True)]
@@ -215,15 +216,15 @@ def _life(attempt: AttemptView) -> Life:
 
 
 def _attached(
-    said: Iterable[Said], attempts: Sequence[AttemptView], by_slot: Mapping[Slot, Sequence[AttemptView]]
-) -> tuple[list[Said], dict[tuple[str, int, int], list[Said]]]:
-    """Divide what users said into what counts by the clock, and what counts from the start of a pod that ran then.
+    user_inputs: Iterable[UserInput], attempts: Sequence[AttemptView], by_slot: Mapping[Slot, Sequence[AttemptView]]
+) -> tuple[list[UserInput], dict[tuple[str, int, int], list[UserInput]]]:
+    """Split user inputs into those at a fixed time and those relative to the start of a pod that ran at the time.
 
-    New specifications count by the clock: they are about the job, not about its progress.
+    New specifications have a fixed time, because they do not depend on the job's progress.
     """
-    alone: list[Said] = []
-    during: defaultdict[tuple[str, int, int], list[Said]] = defaultdict(list)
-    for one in said:
+    alone: list[UserInput] = []
+    during: defaultdict[tuple[str, int, int], list[UserInput]] = defaultdict(list)
+    for one in user_inputs:
         ran = [(attempt.running, attempt) for attempt in attempts if attempt.running is not None and _runs_at(attempt, one.time)]
         if isinstance(one.data, JobUpdated) or not ran:
             alone.append(one)
@@ -239,8 +240,8 @@ def _runs_at(attempt: AttemptView, moment: Micros) -> bool:
     return attempt.running is not None and attempt.running <= moment and (stopped is None or moment <= stopped)
 
 
-def _held(attempts: Sequence[AttemptView], moment: Micros) -> Held | None:
-    """Return where the pod of a slot was at a moment; `None`: nowhere, or it had gone."""
+def _held(attempts: Sequence[AttemptView], moment: Micros) -> HeldPod | None:
+    """Return the state of a slot's pod at a time; `None` if it had none."""
     known = [attempt for attempt in attempts if attempt.created < moment]
     if not known:
         return None
@@ -249,15 +250,15 @@ def _held(attempts: Sequence[AttemptView], moment: Micros) -> Held | None:
     if last.bound is None or last.bound >= moment:
         return None
     if last.ended is not None and last.ended <= moment:
-        return Held("", last.bound, begun, last.ended) if last.phase == "Succeeded" else None
-    return Held(last.node or "", last.bound, begun)
+        return HeldPod("", last.bound, begun, last.ended) if last.phase == "Succeeded" else None
+    return HeldPod(last.node or "", last.bound, begun)
 
 
-# --- jobs of other controllers ----------------------------------------------------------------------------------------------
+# --- jobs of other controllers --------------------------------------------------------------------------------------------
 
 
 def _regrouped(attempts: Sequence[AttemptView]) -> tuple[list[AttemptView], dict[str, Requests], dict[str, int]]:
-    """Give pods of a task that ask for different things tasks of their own; return attempts, requests and sizes of the tasks."""
+    """Split tasks whose pods have different requests; return the attempts, requests and sizes of the new tasks."""
     latest = {(attempt.task, attempt.index): attempt.requests for attempt in attempts}
     slots: dict[Slot, Slot] = {}
     shapes: dict[str, Requests] = {}
@@ -280,15 +281,15 @@ def _regrouped(attempts: Sequence[AttemptView]) -> tuple[list[AttemptView], dict
 
 
 def _retries(attempts: Sequence[AttemptView]) -> int:
-    """Return how many failed pods were followed by another one in their slot."""
+    """Return the number of failed pods that were followed by another pod in their slot."""
     last = {(attempt.task, attempt.index): attempt.number for attempt in attempts}
     return sum(is_own_end(one) and one.phase == "Failed" and one.number < last[one.task, one.index] for one in attempts)
 
 
 def _manifest(view: JobView, shapes: Mapping[str, Requests], counts: Mapping[str, int], retries: int) -> dict[str, Any]:
-    """Return the Volcano job of the pods of a job that another controller had."""
+    """Return a Volcano job for the pods of a job that another controller owned."""
     pods = sum(counts.values())
-    given = 1 if view.kind == "Job" else view.min_available  # pods of a batch/v1 Job do not wait for each other
+    given = 1 if view.kind == "Job" else view.min_available  # a batch/v1 Job does not need its pods to start together
     manifest = gang(
         view.name,
         [(name, shapes[name], counts[name]) for name in shapes],
@@ -307,8 +308,8 @@ def _manifest(view: JobView, shapes: Mapping[str, Requests], counts: Mapping[str
     return manifest
 
 
-def _stop(view: JobView, attempts: Sequence[AttemptView], begin: Micros) -> list[Said]:
-    """Return the command that stops a job when its pods were stopped, if they were."""
+def _stop(view: JobView, attempts: Sequence[AttemptView], begin: Micros) -> list[UserInput]:
+    """Return the command that terminates a job at the time when its pods were stopped, if they were."""
     last = {(attempt.task, attempt.index): attempt for attempt in attempts}
     times = [
         attempt.since if attempt.terminating is None else attempt.terminating
@@ -321,4 +322,4 @@ def _stop(view: JobView, attempts: Sequence[AttemptView], begin: Micros) -> list
     if any(is_leaving(attempt, begin) for attempt in last.values()):
         time = max(time, begin)
     data = CommandIssued("TerminateJob", "user", view.reason or "")
-    return [Said(time, data, import_id(view.cluster, "history", view.id, "stopped"))] if time >= begin else []
+    return [UserInput(time, data, import_id(view.cluster, "history", view.id, "stopped"))] if time >= begin else []

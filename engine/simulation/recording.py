@@ -1,4 +1,4 @@
-"""A stretch of a recorded history, as the inputs of a simulation: what came from outside, without what was decided."""
+"""Window of a recorded history as inputs of a simulation: external inputs, without decisions."""
 
 from __future__ import annotations
 
@@ -35,51 +35,51 @@ from engine.lifecycle.observed_jobs import MOVED
 from engine.log.port import Searchable
 from engine.simulation.cluster import Conduct
 from engine.simulation.errors import SimulationError
-from engine.simulation.recorded_jobs import RecordedJob, again, is_leaving
+from engine.simulation.recorded_jobs import RecordedJob, is_leaving, resubmit
 from engine.simulation.results_fold import ResultsFold
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["ClusterFact", "Recording", "WindowError", "configurations_of", "read_recording"]
 
 ClusterFact: TypeAlias = NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
-"""A fact about a node or another object of the cluster."""
+"""Fact about a node or another cluster object."""
 _READ: Final = (*ResultsFold.types, CommandRefused.TYPE)
 _SAID: Final = frozenset(cls.TYPE for cls in (JobSubmitted, JobUpdated, CommandIssued, CustomEventRaised, JobDeleted))
 _ENDED: Final = FINISHED_JOB_PHASES | {"Aborted"}
 
 
 class WindowError(SimulationError):
-    """Raised when a history has nothing to simulate between two moments."""
+    """Raised when a window has no history or no job to simulate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What is simulated of a history, and what came of it then."""
+    """Inputs of a recorded window, and the recorded results."""
 
     cluster: str
     begin: Micros
     until: Micros | None
-    """`None`: until the jobs are over."""
+    """End of the window; `None`: the simulation runs until its jobs have ended."""
     last: Micros
-    """The latest recorded time of the history."""
+    """Latest recorded time of the history."""
     facts: Sequence[tuple[Micros, ClusterFact]]
-    """About nodes, queues and other objects, in order of time."""
+    """Times and facts of nodes, queues and other objects, in order."""
     jobs: Sequence[RecordedJob]
-    """In order of submission."""
+    """Jobs in order of submission."""
     pods: Sequence[tuple[Micros, PodObserved]]
-    """Pods of services, when they came and when they went, in order."""
+    """Observations of pods of services at their begin and end, in order."""
     evictions: Sequence[tuple[Micros, str]]
-    """When nodes were drained, in order."""
+    """Times and names of drained nodes, in order."""
     left_out: Mapping[str, str]
-    """Id of a job that cannot be simulated → why."""
+    """Reason by id of each job that cannot be simulated."""
     results: ResultsFold
-    """What was recorded, to the end of the history."""
+    """Recorded results, to the end of the history."""
     conduct: Conduct
-    """How long nodes took."""
+    """Recorded delays of nodes."""
 
 
 def configurations_of(log: Searchable, cluster: str, begin: Micros, until: Micros | None) -> list[dict[str, Any]]:
-    """Return the configurations of scheduling that a history records for a stretch, the one at its begin first."""
+    """Return the scheduler configurations that a history records for a window, beginning with the one valid at its begin."""
     found: list[dict[str, Any]] = []
     for record in log.scan(("scheduling",), {RoundEnded.TYPE}):
         if until is not None and record.message.recordedtime > until:
@@ -91,18 +91,18 @@ def configurations_of(log: Searchable, cluster: str, begin: Micros, until: Micro
 
 
 def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, cluster: str | None = None) -> Recording:
-    """Read a stretch of a history.
+    """Read a window of a history.
 
     Args:
-        log: the log.
-        begin: its begin (microseconds); `None`: when the first job was submitted.
-        until: its end; `None`: the history's, and simulations go on until their jobs are over.
-        cluster: which cluster; `None`: the only one that has jobs.
+        log: log of the history.
+        begin: begin of the window (microseconds); `None`: the first submission.
+        until: end of the window (microseconds); `None`: the end of the history, and simulations run until their jobs have ended.
+        cluster: cluster to read; `None`: the only one with jobs.
 
     Raises:
-        WindowError: the stretch lies outside the history, or has no job that can be simulated.
-        SimulationError: several clusters have jobs, and none is named.
-        EventError: a job event cannot be read.
+        WindowError: the window is outside the history, ends before its begin, or has no job that can be simulated.
+        SimulationError: several clusters have jobs and none is given.
+        EventError: a job event cannot be decoded.
         LogError: the log cannot be read.
     """
     history = _History(log, cluster)
@@ -126,7 +126,7 @@ def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, 
         and not (view.phase in _ENDED and view.since <= begin)
         and (view.attempts or view.reason != MOVED)
     }
-    jobs, left_out = _jobs(window, begin, history, _said(log, history))
+    jobs, left_out = _jobs(window, begin, history, _user_inputs(log, history))
     if not jobs:
         why = f": {next(iter(left_out.values()))}" if left_out else ""
         raise WindowError(f"no job can be simulated between {format_time(begin)} and {format_time(stop)}{why}")
@@ -147,14 +147,14 @@ def read_recording(log: Searchable, begin: Micros | None, until: Micros | None, 
 
 
 class _History:
-    """The jobs of a cluster, folded from their events."""
+    """Jobs of a cluster, folded from their events."""
 
     def __init__(self, log: Searchable, cluster: str | None) -> None:
         self.views: dict[str, JobView] = {}
         self.opened_by: dict[str, str] = {}
-        """Job → id of the input that opened it."""
+        """Id of the input that opened each job."""
         self.unheeded: set[str] = set()
-        """Ids of inputs that were refused or rejected."""
+        """Ids of refused or rejected inputs."""
         self.results = ResultsFold()
         self.last: Micros = 0
         clusters: set[str] = set()
@@ -179,8 +179,8 @@ class _History:
         self.cluster = next(iter(clusters), cluster or "")
 
 
-def _said(log: Searchable, history: _History) -> dict[str, list[Event[Data]]]:
-    """Return job → what its users said, in order, unless it was refused."""
+def _user_inputs(log: Searchable, history: _History) -> dict[str, list[Event[Data]]]:
+    """Return the inputs of users by job, in order, without refused ones."""
     found: defaultdict[str, list[Event[Data]]] = defaultdict(list)
     for event in _inputs(log, "jobs", _SAID):
         if event.subject in history.views and event.id not in history.unheeded:
@@ -189,7 +189,7 @@ def _said(log: Searchable, history: _History) -> dict[str, list[Event[Data]]]:
 
 
 def _inputs(log: Searchable, topic: Topic, types: Collection[str]) -> Iterator[Event[Data]]:
-    """Yield the inputs of a topic, in order; skips unreadable and dead-lettered ones."""
+    """Yield the inputs of a topic in order, without unreadable and dead-lettered ones."""
     dead = dead_lettered(log, topic)
     for record in log.scan((topic,), types):
         if (record.partition.number, record.offset) not in dead:
@@ -200,20 +200,20 @@ def _inputs(log: Searchable, topic: Topic, types: Collection[str]) -> Iterator[E
 
 
 def _jobs(
-    window: Mapping[str, JobView], begin: Micros, history: _History, said: Mapping[str, Sequence[Event[Data]]]
+    window: Mapping[str, JobView], begin: Micros, history: _History, user_inputs: Mapping[str, Sequence[Event[Data]]]
 ) -> tuple[list[RecordedJob], dict[str, str]]:
-    """Return the jobs that can be submitted again, in order of submission, and why others cannot."""
+    """Return the jobs that can be simulated, in order of submission, and the reasons for the others."""
     jobs, left_out = [], {}
-    order = [*(ident for ident in said if ident in window), *(ident for ident in window if ident not in said)]
+    order = [*(ident for ident in user_inputs if ident in window), *(ident for ident in window if ident not in user_inputs)]
     for ident in order:
-        heard = said.get(ident, ())
-        submissions = [cast("Event[JobSubmitted]", event) for event in heard if isinstance(event.data, JobSubmitted)]
+        accepted = user_inputs.get(ident, ())
+        submissions = [cast("Event[JobSubmitted]", event) for event in accepted if isinstance(event.data, JobSubmitted)]
         named = [event for event in submissions if event.id == history.opened_by[ident]] or submissions[-1:]
         if window[ident].managed and not named:
             left_out[ident] = "its submission is no longer in the log"
             continue
-        others = [event for event in heard if not isinstance(event.data, JobSubmitted)]
-        made = again(window[ident], begin, others, named[0] if window[ident].managed else None)
+        others = [event for event in accepted if not isinstance(event.data, JobSubmitted)]
+        made = resubmit(window[ident], begin, others, named[0] if window[ident].managed else None)
         if isinstance(made, str):
             left_out[ident] = made
         else:
@@ -222,9 +222,9 @@ def _jobs(
 
 
 def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact]]:
-    """Return the facts of the cluster with their times: when they were recorded; a node that was used before was always there.
+    """Return the facts of the cluster with their recorded times; a node that ran pods earlier exists from the start.
 
-    Grants are left out: what was let in then is let in again.
+    Grants are left out, because the simulated scheduler admits jobs itself.
     """
     used: dict[str, Micros] = {}
     for view in history.views.values():
@@ -237,7 +237,7 @@ def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact
         if not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
             continue
         kind = data.kind if isinstance(data, ObjectApplied | ObjectDeleted) else "Node"
-        if kind == "Grant" or (event.clusterid != history.cluster and kind != "PriceBook"):  # the book is that of all clusters
+        if kind == "Grant" or (event.clusterid != history.cluster and kind != "PriceBook"):  # price books are global
             continue
         if isinstance(data, NodeObserved):
             time = 0 if used.pop(data.name, time) < time else time
@@ -246,7 +246,7 @@ def _facts(log: Searchable, history: _History) -> list[tuple[Micros, ClusterFact
 
 
 def _pods(views: Iterable[JobView], begin: Micros) -> list[tuple[Micros, PodObserved]]:
-    """Return the pods of services, when they came and when they went."""
+    """Return the observations of pods of services at their begin and end."""
     found: list[tuple[Micros, PodObserved]] = []
     for view in views:
         for one in view.attempts.values():
@@ -274,7 +274,7 @@ def _pods(views: Iterable[JobView], begin: Micros) -> list[tuple[Micros, PodObse
 
 
 def _evictions(views: Iterable[JobView], facts: Sequence[tuple[Micros, ClusterFact]], begin: Micros) -> list[tuple[Micros, str]]:
-    """Return when pods were evicted from nodes that took no more pods: these were drained."""
+    """Return times and names of drained nodes: pods were evicted while the node was unschedulable."""
     closed: defaultdict[str, list[tuple[Micros, bool]]] = defaultdict(list)
     for time, fact in facts:
         if isinstance(fact, NodeObserved):
@@ -290,7 +290,7 @@ def _evictions(views: Iterable[JobView], facts: Sequence[tuple[Micros, ClusterFa
 
 
 def _conduct(views: Iterable[JobView]) -> Conduct:
-    """Return how long nodes took: the median of what was recorded."""
+    """Return the median of the recorded delays of nodes."""
     starts, stops = [], []
     for view in views:
         for attempt in view.attempts.values():

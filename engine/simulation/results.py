@@ -1,4 +1,4 @@
-"""Results of a simulation: a document for programs, a table of jobs, a page for people."""
+"""Results of a simulation: JSON document, CSV of jobs, HTML report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.simulation.workload import PlannedJob, Workload
 __all__ = ["Results", "results_of"]
 
 _BUSIEST: Final = 6
-"""Nodes whose pods are plotted."""
+"""Number of nodes whose pods are plotted."""
 _UNEXPLAINED: Final = "no stage has written down why"
 _UNSUBMITTED: Final = "the simulation ended before its submission"
 _COLUMNS: Final = (
@@ -38,13 +38,13 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came of a simulation."""
+    """Results of a simulation."""
 
     document: dict[str, Any]
-    """For JSON; seconds are exact decimals, shares have six decimals."""
+    """Results for JSON; seconds are exact decimals, shares have six decimals."""
     figures: Figures
     jobs: list[tuple[object, ...]]
-    """One row a job, in order of submission."""
+    """One row per job, in order of submission."""
     busiest: dict[str, tuple[int, list[Bar]]]
 
     def table(self) -> str:
@@ -56,22 +56,22 @@ class Results:
         return text.getvalue()
 
     def page(self, title: str) -> str:
-        """Return the report as a page of HTML."""
+        """Return the report as an HTML page."""
         return page(title, self.document, self.figures, self.busiest)
 
 
 def results_of(
     log: Searchable, results: ResultsFold, workload: Workload, end: Micros, livelock: Mapping[str, int], obstacle: str = ""
 ) -> Results:
-    """Return the results of a simulation that is over.
+    """Return the results of a finished simulation.
 
     Args:
-        log: with the whole history.
-        results: has taken all job events.
-        workload: what was simulated.
-        end: when something last happened.
-        livelock: id of each job that was only stopped for others → how often, if this ended the simulation (`Livelock`).
-        obstacle: why no pod gets a node, if the configuration of scheduling gives none any.
+        log: log of the simulation.
+        results: fold of all job events.
+        workload: simulated jobs.
+        end: time of the last event in the cluster (microseconds).
+        livelock: stops by job id, if a livelock ended the simulation (`Livelock`); otherwise empty.
+        obstacle: reason why no pod can get a node under this scheduler configuration; empty if they can.
     """
     begin = workload.start
     facts = [event for event in cluster_facts(log) if event.recordedtime <= end]
@@ -118,13 +118,13 @@ def results_of(
 
 
 def _first(faults: Sequence[tuple[int, str]]) -> dict[str, Any]:
-    """Return the number of rows with a fault, and the first of them: line and fault."""
+    """Return the number of faulty rows, and line and reason of the first one."""
     line, reason = faults[0] if faults else (None, None)
     return {"rows": len(faults), "line": line, "reason": reason}
 
 
 def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
-    """Yield the weights of queues, the last one of each last."""
+    """Yield queue weights in order of application; the last one of a queue is valid."""
     for event in facts:
         if isinstance(event.data, ObjectApplied) and event.data.kind == "Queue":
             yield event.data.name, float(event.data.spec.get("weight", 1))
@@ -133,16 +133,16 @@ def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
 def _waiting(
     log: Searchable, results: ResultsFold, workload: Workload, livelock: Mapping[str, int], otherwise: str
 ) -> list[dict[str, Any]]:
-    """Return the jobs that are neither over nor rejected, each with what it waits for; `otherwise`: if no stage has said it."""
+    """Return the jobs that neither ended nor were rejected, with their pending reasons; `otherwise` if no stage recorded one."""
     over = {ident for ident, job in results.jobs.items() if job.ended is not None}
     left = {job.id: job for job in workload.jobs if job.id not in over and job.id not in results.rejections}
-    said: dict[str, Event[JobExplained]] = {}
+    explained: dict[str, Event[JobExplained]] = {}
     for record in log.scan(("scheduling",), {JobExplained.TYPE}) if left else ():
         if record.message.subject in left:
-            said[record.message.subject] = decode(record.message)  # type: ignore[assignment]  # of that type only
+            explained[record.message.subject] = decode(record.message)  # type: ignore[assignment]  # of that type only
     found = []
     for ident, job in left.items():
-        reason, line = said.get(ident), results.jobs.get(ident)
+        reason, line = explained.get(ident), results.jobs.get(ident)
         if line is None:
             why = _UNSUBMITTED
         elif ident in livelock:
@@ -166,7 +166,7 @@ def _queues(results: ResultsFold, workload: Workload, weights: Mapping[str, floa
             use.add(job.use)
         found[name] = {
             "weight": weights.get(name, 1.0),
-            "jobs": planned[name],  # as in the totals: also those that were rejected or not submitted
+            "jobs": planned[name],  # includes rejected and unsubmitted jobs, like the totals
             "wait_seconds": distribution(waits),
             "gpu_seconds": use.result()["gpu_seconds"],
         }
@@ -187,7 +187,7 @@ def _row(plan: PlannedJob, results: ResultsFold, preempted: int) -> tuple[object
 
 
 def _busiest(results: ResultsFold, present: Mapping[str, int], begin: Micros, end: Micros) -> dict[str, tuple[int, list[Bar]]]:
-    """Return the nodes with the most GPU time, and the pods on them."""
+    """Return the nodes with the most GPU time, with their pods."""
     held: Counter[str] = Counter()
     for placement in results.placements:
         held[placement.node] += placement.gpu * ((end if placement.end is None else placement.end) - placement.bound)

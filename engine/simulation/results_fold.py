@@ -1,4 +1,4 @@
-"""What happened in a simulation, folded from its job events: the summary, and which pod was on which node when."""
+"""Fold of a simulation's job events: the summary and all placements."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from statemachines.delays import action_class
 __all__ = ["PREEMPTED", "Placement", "ResultsFold"]
 
 PREEMPTED: Final = frozenset({"PreemptedByScheduler", "PreemptedByNotice"})
-"""Reasons with which attempts end that gave their place to others."""
+"""End reasons of preempted attempts."""
 
 _STOPPED: Final = "KilledByAction"
-"""Reason with which attempts end that an action of their job stopped."""
+"""End reason of attempts that an action on their job stopped."""
 
 
 @dataclass(slots=True)
 class Placement:
-    """Placement of an attempt on a node."""
+    """An attempt on a node."""
 
     job: str
     queue: str
@@ -36,45 +36,45 @@ class Placement:
     bound: Micros
     running: Micros | None = None
     end: Micros | None = None
-    """`None`: it is there at the end of the simulation."""
+    """End; `None` if it is still there at the end of the simulation."""
     reason: str | None = None
     saved: Micros | None = None
-    """When its work was last saved: its job acknowledged a notice then."""
+    """Time at which its work was last saved, when its job acknowledged a notice."""
     follows: bool = False
-    """Because a pod of its job gave its place to others, an action was taken on the pods of which it is one."""
+    """True if it was the target of an action that followed from the preemption of another pod of its job."""
 
     @property
     def preempted(self) -> bool:
-        """Whether it gave its place to others."""
+        """True if it was preempted."""
         return self.reason in PREEMPTED
 
     @property
     def lost(self) -> Micros:
-        """For how long it ran for nothing because of a preemption: its own, or that of a pod with which it was stopped."""
+        """Run time wasted by a preemption of this pod, or of the pod with which it was stopped; work saved before is not wasted."""
         if self.running is None or self.end is None or not (self.preempted or (self.follows and self.reason == _STOPPED)):
             return 0
         return max(self.end - max(self.running, self.saved or self.running), 0)
 
 
 class ResultsFold(Summary):
-    """Fold of a simulation's events: the summary, with every placement of a pod on a node."""
+    """Summary of a simulation's events, with all placements."""
 
     types: Final = (*SUMMARISED, *(cls.TYPE for cls in (JobRejected, EventRaised, ActionTaken, JobNoticeAnswered)))
-    """Event types that it takes."""
+    """Event types that it folds."""
 
     def __init__(self) -> None:
         super().__init__()
         self.placements: list[Placement] = []
-        """In the order in which they began."""
+        """Placements in order of their begin."""
         self.rejections: dict[str, str] = {}
-        """Id of a job that was rejected → its first fault."""
+        """First validation error by id of each rejected job."""
         self._open: dict[tuple[str, str, int, int], Placement] = {}
         self._led: dict[str, str] = {}
-        """Job → id of the last event that a preemption of one of its pods led to: the pod's end, or what was raised for it."""
+        """Latest event by job that follows from the preemption of one of its pods: the pod's end, or an event raised for it."""
 
     @property
     def jobs(self) -> Mapping[str, JobFacts]:
-        """All jobs that were opened, by id."""
+        """All opened jobs by id."""
         return self._jobs
 
     @property
@@ -83,7 +83,7 @@ class ResultsFold(Summary):
         return self._now
 
     def add(self, event: Event[Data]) -> None:
-        """Take one event."""
+        """Fold one event."""
         data = event.data
         if isinstance(data, AttemptBound):
             job = self._jobs[event.subject]
@@ -93,7 +93,7 @@ class ResultsFold(Summary):
             self._open[event.subject, *slot] = placement
         elif isinstance(data, AttemptMoved):
             moved = self._open.pop((event.subject, data.task, data.index, data.attempt), None)
-            if moved is not None:  # the whole placement belongs to the other job
+            if moved is not None:  # the placement moves to the other job as a whole
                 moved.running, moved.end = None, moved.bound
         elif isinstance(data, AttemptRunning | AttemptEnded):
             self._change(event.subject, cast("Event[AttemptRunning | AttemptEnded]", event))
@@ -128,13 +128,13 @@ class ResultsFold(Summary):
             placement.running = event.time
 
     def _follow(self, job: str, action: ActionTaken) -> None:
-        """Note that an action on a job, or on a part of it, is taken because one of its pods was preempted."""
+        """Mark the target pods of an action that follows from a preemption."""
         part = action_class(action.action)
         for placement in self._placements_of(job, None if part == "job" else action.task, action.index if part == "pod" else None):
             placement.follows = True
 
     def _placements_of(self, job: str, task: str | None = None, index: int | None = None) -> Iterator[Placement]:
-        """Yield a job's attempts that are on nodes; with a task or an index only those of it."""
+        """Yield the open placements of a job, optionally of one task or index only."""
         for slot in self._jobs[job].open if job in self._jobs else ():
             placement = self._open.get((job, *slot))
             if placement is not None and task in {None, slot[0]} and index in {None, slot[1]}:

@@ -1,6 +1,6 @@
-"""The loop of a simulation: the stages decide on a log, the cluster acts, and the clock goes to what is due next.
+"""Loop of a simulation: the stages process the log, the cluster executes effects, and the clock advances to the next due time.
 
-The stages are those of production, behind their processors. Nothing here knows what they decide.
+The stages and processors are those of production; this module does not depend on their decisions.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 __all__ = ["STILL", "Simulation"]
 
 STILL: Final = 7 * 86_400 * SECOND
-"""A simulation ends when nothing has happened in the cluster for so long and nothing is to happen: timers alone move nothing."""
+"""Idle time after which a simulation ends, if the cluster has no scheduled action: timers alone change nothing there."""
 _READ: Final = 4_000
 
 Watch = Callable[[Event[Any]], object]
 
 
 class Simulation:
-    """A log, the processors of its stages, and a cluster."""
+    """A log, the processors of its stages, and a simulated cluster."""
 
     def __init__(
         self,
@@ -39,19 +39,19 @@ class Simulation:
         event_queue: EventQueue,
         watches: Mapping[str, Watch],
     ) -> None:
-        """Begin at the end of the log.
+        """Start at the end of the log.
 
         Args:
-            log: takes the inputs of the cluster.
-            processors: of all shards of all stages, in the order in which the stages take turns; opened.
-            cluster: acts on what the stages request.
-            event_queue: of the cluster: the clock, and what is to come from outside.
-            watches: event type → called with each job event of this type, in the order of its partition.
+            log: receives the inputs of the cluster.
+            processors: opened processors of all shards, in the order in which the stages process.
+            cluster: executes the effects that the stages request.
+            event_queue: clock of the cluster, and schedule of external inputs.
+            watches: callback by event type, called with each such job event in partition order.
         """
         self.over: set[str] = set()
-        """Jobs that have finished or were rejected."""
+        """Ids of finished or rejected jobs."""
         self.acted: Micros = 0
-        """When something last happened in the cluster."""
+        """Time of the last change in the cluster (microseconds)."""
         self._log = log
         self._processors = processors
         self._cluster = cluster
@@ -66,11 +66,11 @@ class Simulation:
         self._read = {partition: log.end(partition) for partition in partitions}
 
     def run(self, on_progress: Callable[[int], object] = lambda _over: None, until: Micros | None = None) -> None:
-        """Simulate until nothing is left to happen, or jobs only stop each other (`SimulatedCluster.livelock`).
+        """Simulate until nothing is scheduled or a livelock is found (`SimulatedCluster.livelock`).
 
         Args:
-            on_progress: called after each simulated moment with the number of jobs that are over.
-            until: the last moment that is simulated; `None`: there is none.
+            on_progress: called after each simulated time step with the number of jobs that are over.
+            until: last time to simulate (microseconds); `None`: no limit.
 
         Raises:
             LogError: the log failed.
@@ -84,7 +84,7 @@ class Simulation:
                 return
 
     def _next(self) -> Micros | None:
-        """Return the next time at which something is due; `None`: the simulation is over."""
+        """Return the next due time; `None` if the simulation has ended."""
         dues = [due for processor in self._processors if (due := processor.timer_due) is not None]
         due = self._event_queue.due
         if due is not None:
@@ -94,7 +94,7 @@ class Simulation:
         return max(min(dues), self._event_queue.now)
 
     def _settle(self) -> None:
-        """Let everything happen that follows at this moment: a stage takes its turn when those before it and the cluster rest."""
+        """Process until the stages and the cluster are quiet; a stage processes once the stages before it are quiet."""
         while True:
             for topic, messages in self._cluster.inputs():
                 self._log.append(topic, messages)
@@ -103,7 +103,7 @@ class Simulation:
             self._obey()
 
     def _work(self, processor: Processor[Any]) -> bool:
-        """Let a shard take what waits and fire what is due; return whether there was anything."""
+        """Process the waiting inputs and due timers of a shard; return true if there were any."""
         worked = False
         while True:
             while processor.has_inputs():
@@ -116,7 +116,7 @@ class Simulation:
             processor.fire_due(self._event_queue.now)
 
     def _obey(self) -> None:
-        """Hand the new job events to those who watch them."""
+        """Deliver new job events to the watches."""
         for partition in self._read:
             while records := self._log.read(partition, self._read[partition], _READ):
                 self._read[partition] = records[-1].offset + 1

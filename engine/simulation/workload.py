@@ -1,4 +1,4 @@
-"""The jobs of a trace as their users submit them: a manifest each, how long it runs once it has nodes, how it ends."""
+"""Jobs of a trace for simulation: manifest, run time on nodes, outcome."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from statemachines.vocabulary import TerminalPhase
 __all__ = ["NO_RUN_TIME", "Life", "NoJobsError", "PlannedJob", "SimulatedJob", "Workload", "gang", "plan"]
 
 NO_RUN_TIME: Final = "the trace tells no run time"
-"""Why a row that `import-trace` takes is left out of a simulation."""
+"""Reason for which a simulation leaves out a row that `import-trace` accepts."""
 _TASK: Final = "main"
 
 
 class NoJobsError(SimulationError):
-    """Raised when nothing is left of a trace to simulate."""
+    """Raised when a trace has no job to simulate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What becomes of a pod that has a node, if nobody interferes."""
+    """Life of a bound pod that nothing interrupts."""
 
     work: Micros | None
-    """How long it runs; `None`: until it is stopped."""
+    """Run time (microseconds); `None`: until it is stopped."""
     phase: TerminalPhase | None
-    """How it ends; `None`: its user stops the job."""
+    """Terminal phase; `None`: its user stops the job."""
     reason: str | None = None
     exit_code: int | None = None
     start: Micros | None = None
-    """From its binding until it runs; `None`: as the cluster's nodes take."""
+    """Time from binding to start (microseconds); `None`: the default of the cluster (`Conduct`)."""
     runs: bool = True
     """False: it ends without having run."""
 
 
 class SimulatedJob(Protocol):
-    """A job as a simulated cluster knows it."""
+    """Job for a simulated cluster."""
 
     @property
     def id(self) -> str:
@@ -53,39 +53,39 @@ class SimulatedJob(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the job's object."""
+        """Name of the job object."""
 
     def requests(self) -> dict[str, Requests]:
-        """Return task → requests of a pod."""
+        """Return the requests of one pod, by task."""
 
     def life(self, task: str, index: int, lived: int) -> Life:
-        """Return what becomes of a pod.
+        """Return the life of a pod.
 
         Args:
-            task: its task.
-            index: its slot of the task.
-            lived: how many pods of the slot have ended by themselves before it.
+            task: task of the pod.
+            index: index in the task.
+            lived: number of earlier pods of the slot that have ended by themselves.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A row of a trace, to be submitted at a simulated time."""
+    """A row of a trace, submitted at a simulated time."""
 
     id: str
-    """As `import-trace` names the job of the row."""
+    """Job id, as `import-trace` generates it."""
     row: TraceRow
     submit: Micros
     privileged: bool = field(default=False, kw_only=True)
-    """Others may be given notice for it."""
+    """True if other jobs may be given notice for it."""
 
     @property
     def name(self) -> str:
-        """As the trace names it."""
+        """Name in the trace."""
         return self.row.name
 
-    def life(self, task: str, index: int, lived: int) -> Life:  # noqa: ARG002 - every pod of a row does the same
-        """Return what becomes of a pod that works alone: what the row says. Traces tell no exit code."""
+    def life(self, task: str, index: int, lived: int) -> Life:  # noqa: ARG002 - all pods of a row live alike
+        """Return the life of a pod that works alone, from the row. Traces have no exit codes."""
         match self.row.phase:
             case "Completed":
                 return Life(self.run, "Succeeded", exit_code=0)
@@ -96,33 +96,33 @@ class PlannedJob:
 
     @property
     def run(self) -> Micros | None:
-        """How long each of its pods runs (microseconds); `None`: in the trace it never ran, its user stopped it waiting."""
+        """Run time of each of its pods (microseconds); `None`: it never ran in the trace, its user stopped it while pending."""
         row = self.row
         return None if row.start is None else row.end - row.start + sum(end - start for start, end in row.earlier)
 
     @property
     def patience(self) -> Micros:
-        """How long the user of a job that never ran waited before stopping it (microseconds)."""
+        """Time that a job that never ran was pending until its user stopped it (microseconds)."""
         return self.row.end - self.row.submit
 
     @property
     def gpus(self) -> int:
-        """Devices of all its pods."""
+        """GPUs of all its pods."""
         return sum(pod.gpu for pod in self.row.pods)
 
     def tasks(self) -> list[tuple[str, Requests, int]]:
-        """Return its tasks: name, requests of a pod, number of pods. Neighbouring pods that ask for the same are one task."""
+        """Return name, requests of one pod and number of pods of each task. Adjacent pods with equal requests form a task."""
         found: list[tuple[str, Requests, int]] = []
         for requests, alike in groupby(self.row.pods):
             found.append((_TASK if not found else f"{_TASK}-{len(found) + 1}", requests, len(list(alike))))
         return found
 
     def requests(self) -> dict[str, Requests]:
-        """Return task → requests of a pod."""
+        """Return the requests of one pod, by task."""
         return {name: requests for name, requests, _ in self.tasks()}
 
     def manifest(self) -> dict[str, Any]:
-        """Return the vcjob: a gang of all its pods, which starts over as a whole when one of several pods is evicted."""
+        """Return the vcjob: a gang of all its pods, which restarts as a whole if one of several pods is evicted."""
         row = self.row
         made = gang(row.name, self.tasks(), queue=row.queue, user=row.user, tenant=row.tenant, minimum=len(row.pods))
         if not self.privileged:
@@ -140,16 +140,16 @@ def gang(
     minimum: int,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> dict[str, Any]:
-    """Return a vcjob whose pods start over together when one of several is evicted.
+    """Return a vcjob whose pods restart together if one of several is evicted.
 
     Args:
-        name: its name.
-        tasks: name, requests of a pod and number of pods of each.
-        queue: its queue.
-        user: its user; empty: none.
-        tenant: its tenant; empty: its namespace.
-        minimum: pods that begin together.
-        namespace: its namespace.
+        name: name of the job.
+        tasks: name, requests of one pod and number of pods of each task.
+        queue: queue of the job.
+        user: user label; empty: none.
+        tenant: tenant label; empty: none, so that the namespace is the tenant.
+        minimum: `minAvailable`, the pods that start together.
+        namespace: namespace of the job.
     """
     labels = {"lahar/user": user, "lahar/tenant": tenant}
     return {
@@ -175,16 +175,16 @@ def _template(requests: Requests) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is simulated of a trace."""
+    """Jobs of a trace that are simulated, and the rows that are not."""
 
     jobs: Sequence[PlannedJob]
-    """In order of submission, those of one moment by their rows."""
+    """Jobs in order of submission, then of rows."""
     left_out: Sequence[BadRow]
     """Rows that are not simulated."""
 
     @property
     def start(self) -> Micros:
-        """When the first job is submitted."""
+        """Time of the first submission (microseconds)."""
         return self.jobs[0].submit
 
     @property
@@ -202,20 +202,20 @@ def plan(
     most: int | None = None,
     privileged: Collection[str] = (),
 ) -> Workload:
-    """Return what is simulated of the rows of a trace.
+    """Return the workload of a trace.
 
     Args:
-        rows: as they were read.
-        source_format: the format of the trace; with cluster and row key it makes the ids of jobs.
+        rows: rows of the trace.
+        source_format: format of the trace; part of the job ids, with cluster and row key.
         cluster: name of the simulated cluster.
-        speed_up: submissions follow each other so many times faster than in the trace, which raises the load; run times placement.
-        most: simulate only so many jobs, those submitted first; `None`: all.
-        privileged: names of jobs that are submitted as privileged.
+        speed_up: factor by which the time between submissions shrinks, which raises the load; run times are unchanged.
+        most: maximum number of jobs, the earliest submitted; `None`: all.
+        privileged: names of the jobs that are submitted as privileged.
 
     Raises:
-        SimulationError: `speed_up` is no positive number or so small that a job ends after the year 9999, or no job that is
-            simulated has one of the names.
-        NoJobsError: no row is left; the text has the first fault.
+        SimulationError: `speed_up` is not a positive number or so small that a job ends after the year 9999, or a privileged name
+            is not that of a simulated job.
+        NoJobsError: no row is left; the message has the first fault.
     """
     if not (isfinite(speed_up) and speed_up > 0):
         raise SimulationError(f"the speed-up is {speed_up:g}; it must be more than 0: 2 halves the time between submissions")

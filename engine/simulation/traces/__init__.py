@@ -1,7 +1,7 @@
-"""Recorded traces of real clusters, read as inputs of the engine.
+"""Recorded traces of real clusters as inputs of the engine.
 
-file → `files` (lines) → a format (`openb`, `philly`, `philly_status`, `swf`: rows in one normal form) → `facts` (inputs in the
-order of the trace's time) → the log. Nothing is invented: facts missing from a trace stay unknown.
+File → `files` (lines) → a format (`openb`, `philly`, `philly_status`, `swf`: rows in a common form) → `facts` (inputs in time
+order) → log. Facts that a trace lacks stay unknown.
 """
 
 from engine.simulation.traces.files import cluster_of

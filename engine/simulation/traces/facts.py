@@ -1,7 +1,7 @@
-"""Inputs made from the rows of a trace, in the order in which they became known.
+"""Inputs from the rows of a trace, in time order.
 
-A row gives at most five kinds of facts: its job is submitted; each pod waits, runs, ends; the job ends. `recordedtime` is the
-trace's time. Rows are kept, facts are made one by one: a trace of 100,000 rows fits in memory many times over.
+A row yields up to five kinds of facts: its job is submitted; each pod waits, runs, ends; the job ends. `recordedtime` is the time
+in the trace. Facts are generated from the rows one by one, which keeps memory small for traces of 100,000 rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KIND: Final = "Trace"
 
 
 class _Step(IntEnum):
-    """Kinds of facts, in their order within one instant of one run."""
+    """Kinds of facts, in their order at the same time in a run."""
 
     SUBMITTED = 0
     WAITING = 1
@@ -34,20 +34,20 @@ class _Step(IntEnum):
 
 
 _Place = tuple[int, int, int, int, int]
-"""Time, number of the row, of the run, step, number of the pod: sort key of a fact.
+"""Sort key of a fact: time, row number, run number, step, pod number.
 
-A run ends before the next one waits or runs in that instant, because they share their slots. Numbers of pods begin with the last
-run, those of runs with the first.
+A run ends before the next one waits or runs at the same time, because they share slots. Pod numbers begin with the last run, run
+numbers with the first one.
 """
 
 
 class Facts:
-    """The facts of one trace, in order of (time, row).
+    """Facts of one trace, in order of time and row.
 
     Args:
-        rows: the rows in the file's order.
-        source_format: the format's name; part of every id.
-        cluster: the cluster's name; part of every id.
+        rows: rows in file order.
+        source_format: name of the format; part of every id.
+        cluster: name of the cluster; part of every id.
     """
 
     def __init__(self, rows: Sequence[TraceRow | BadRow], source_format: str, cluster: str) -> None:
@@ -104,7 +104,7 @@ def _places(number: int, row: TraceRow | BadRow) -> Iterator[_Place]:
         for pod in range(run * len(row.pods), (run + 1) * len(row.pods)):
             if start != created:
                 yield created, number, turn, _Step.WAITING, pod
-            # A pod that starts and ends at once is seen once, ended, with both times.
+            # A pod that starts and ends at the same time yields one fact: ended, with both times.
             if start is not None and start != end:
                 yield start, number, turn, _Step.RUNNING, pod
             yield end, number, turn, _Step.ENDED, pod
@@ -112,7 +112,7 @@ def _places(number: int, row: TraceRow | BadRow) -> Iterator[_Place]:
 
 
 def _run(row: TraceRow, run: int) -> tuple[int, int | None, int]:
-    """Return when the pods of a run were wanted, started and ended. Run 0 is the last one; the earlier ones count from 1."""
+    """Return when the pods of a run were requested, started and ended. Run 0 is the last run; earlier runs count from 1."""
     if run:
         return (row.earlier[run - 2][1] if run > 1 else row.submit, *row.earlier[run - 1])
     return (row.earlier[-1][1] if row.earlier else row.submit), row.start, row.end
@@ -154,7 +154,7 @@ def _pod(row: TraceRow, job: str, step: _Step, pod: int) -> PodObserved:
         task=TASK,
         index=index,
         requests=row.pods[index],
-        # Where a trace tells of a start at all, it is when the scheduler gave the pod its place.
+        # A start time in a trace is the time at which the scheduler bound the pod.
         bound=None if step is _Step.WAITING else start,
         running=None if step is _Step.WAITING else start,
         ended=end if step is _Step.ENDED else None,

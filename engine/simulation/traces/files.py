@@ -1,4 +1,4 @@
-"""Lines of a trace file, plain or compressed."""
+"""Lines of a plain or compressed trace file."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from engine.simulation.errors import TraceError
 __all__ = ["Line", "cluster_of", "read_lines"]
 
 Line = tuple[int, bytes]
-"""Number of the line, from 1, and its bytes without the line's end."""
+"""Line number, from 1, and the bytes without the line ending."""
 
 _GZIP: Final = b"\x1f\x8b"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
 def cluster_of(path: Path) -> str:
-    """Return the name of the cluster that a trace file stands for: its own name without `.gz` and extension."""
+    """Return the cluster name of a trace file: the file name without `.gz` and extension."""
     name = path.name.removesuffix(".gz")
     return Path(name).stem or name
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank. Compression is told by the content, not by the name.
+    """Yield the non-blank lines of a file. Compression is detected by content, not by name.
 
     Raises:
-        TraceError: the file is missing, cannot be read, has a line of more than `TRACE_LINE_BYTES` or more than `TRACE_LINES`, or
-            its compressed content is damaged.
+        TraceError: the file is missing or unreadable, has a line longer than `TRACE_LINE_BYTES` or more than `TRACE_LINES` lines,
+            or its compressed content is damaged.
     """
     try:
         with ExitStack() as stack:

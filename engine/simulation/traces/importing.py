@@ -1,4 +1,4 @@
-"""Import of a whole trace: every fact becomes an input of the log, through the same edge as live ones."""
+"""Import of a trace: every fact becomes an input of the log, validated like live inputs."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ _BATCH: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import appended."""
+    """Counts of an import."""
 
     rows: int
-    """Rows of the file, rejected ones included; blank lines and headers are none."""
+    """Rows in the file, including rejected ones; blank lines and headers do not count."""
     facts: int
-    """Inputs appended, those for rejected rows included."""
+    """Inputs appended, including those for rejected rows."""
     rejected: int
-    """Rows that make no sense; each is an input of its own."""
+    """Invalid rows; each is appended as an input of its own."""
 
 
 def import_trace(
     log: Log, path: Path, source_format: str, cluster: str, on_progress: Callable[[int, int], None] | None = None
 ) -> ImportReport:
-    """Append every fact of a trace to the log, in order of (time, row).
+    """Append every fact of a trace to the log, in order of time and row.
 
-    Job facts go to `jobs`, pod facts to `pods`, a batch of both at a time and jobs first, so that beside a running engine
-    a pod seldom comes before its job. Importing twice is harmless: the ids are the same, each fact is then a duplicate. The file is
-    read whole before anything is appended.
+    Job facts go to `jobs`, pod facts to `pods`, in batches with jobs first, so that beside a running engine a pod rarely precedes
+    its job. Importing twice is harmless: the ids are equal, so the second import yields duplicates. The whole file is read before
+    the first append.
 
     Args:
-        log: where to append; nothing is processed.
-        path: the file, plain or gzip'd.
+        log: log to append to; nothing is processed.
+        path: trace file, plain or gzip'd.
         source_format: a key of `FORMATS`.
-        cluster: name of the cluster, part of all ids (`cluster_of(path)` is the usual one).
-        on_progress: called with (facts appended, facts in all) after each batch.
+        cluster: name of the cluster, part of all ids (usually `cluster_of(path)`).
+        on_progress: called with (facts appended, total facts) after each batch.
 
     Raises:
         TraceError: the format is unknown, or the file is missing, unreadable or of another format; nothing was appended.
@@ -75,22 +75,22 @@ def must_be_format(name: str) -> None:
     """Check the name of a format.
 
     Raises:
-        TraceError: there is no such format.
+        TraceError: the format is unknown.
     """
     if name not in FORMATS:
         raise TraceError(f"unknown trace format {name!r}; known are {', '.join(FORMATS)}{hint(name, FORMATS)}")
 
 
 def read_trace(path: Path, source_format: str, columns: Mapping[str, str] = MappingProxyType({})) -> list[TraceRow | BadRow]:
-    """Read a trace whole.
+    """Read all rows of a trace.
 
     Args:
-        path: the file, plain or gzip'd.
+        path: trace file, plain or gzip'd.
         source_format: a key of `FORMATS`.
-        columns: column of the format → its name in the file, where they differ.
+        columns: name in the file by column of the format, where they differ.
 
     Raises:
-        TraceError: the format or one of its columns is unknown, or the file is missing, unreadable, too large or of another format.
+        TraceError: the format or a column is unknown, or the file is missing, unreadable, too large or of another format.
     """
     must_be_format(source_format)
     try:
@@ -115,7 +115,7 @@ def import_rows(
     cluster: str,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ImportReport:
-    """Append every fact of a trace that was read; see `import_trace`.
+    """Append every fact of the given rows; see `import_trace`.
 
     Raises:
         LogUnavailableError: the log cannot be written; import again to complete it.

@@ -1,4 +1,4 @@
-"""Pods of Alibaba's GPU-sharing Kubernetes cluster, 2023 (`openb_pod_list_*.csv`): each is one job of one pod."""
+"""Pods of Alibaba's GPU-sharing Kubernetes cluster, 2023 (`openb_pod_list_*.csv`); each becomes a job with one pod."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from statemachines.spec import Requests
 
 __all__ = ["Openb"]
 
-# The phase is the last one seen before the pod was deleted: one that still ran was stopped, one that still waited never started;
-# the node of one in phase Unknown no longer reported how it went on.
+# `pod_phase` is the last phase before the deletion: a Running pod was stopped, a Pending one never started; the node of an Unknown
+# one had stopped reporting.
 _PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
     "Succeeded": "Completed",
     "Failed": "Failed",
@@ -40,11 +40,11 @@ class Openb(CsvFormat):
     )
 
     def submit(self, fields: Fields) -> int:
-        """Return `creation_time`, in microseconds from an origin that the trace does not tell."""
+        """Return `creation_time` (microseconds); the trace does not document its origin."""
         return fields.seconds("creation_time")
 
     def row(self, fields: Fields, submit: int) -> TraceRow:
-        """Return the pod as a job of one pod; a shared device counts as one whole device and as its share."""
+        """Return the pod as a job with one pod; a shared device counts as one whole device, and as its share."""
         name = fields.key("name")
         status = fields.text("pod_phase")
         if status not in _PHASES:

@@ -1,4 +1,4 @@
-"""Jobs of Microsoft's Philly cluster with submit time and virtual cluster (`philly.csv` of AdaptDL): no user, no outcome."""
+"""Jobs of Microsoft's Philly cluster with submit time and virtual cluster (`philly.csv` of AdaptDL), without user and outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statemachines.spec import Requests
 __all__ = ["Philly"]
 
 _GPUS_PER_NODE: Final = 8
-"""Philly's largest machines; a pod of a wider job never has more."""
+"""GPUs of Philly's largest nodes, and so the most of one pod."""
 
 
 class Philly(CsvFormat):
@@ -22,7 +22,7 @@ class Philly(CsvFormat):
     COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
     def submit(self, fields: Fields) -> int:
-        """Return `timestamp`, read as UTC."""
+        """Return `timestamp`, read as UTC (microseconds)."""
         text = fields.text("timestamp")
         try:
             return parse_time(text)
@@ -30,7 +30,7 @@ class Philly(CsvFormat):
             raise RowError(f"timestamp is not a time: {text[:40]!r}") from None
 
     def row(self, fields: Fields, submit: int) -> TraceRow:
-        """Return the job: it starts when submitted and completes after `duration`, in pods of at most eight devices."""
+        """Return the job: it starts at submission and completes after `duration`, in pods of at most eight devices."""
         gpus = fields.count("num_gpus", least=1)
         if gpus > MAX_PODS * _GPUS_PER_NODE:
             raise RowError(f"num_gpus is {gpus}, more than any cluster has")

@@ -1,4 +1,4 @@
-"""Jobs of Microsoft's Philly cluster with user and outcome (`philly_data_training.csv` of DIR-LAB): no queue, no wait."""
+"""Jobs of Microsoft's Philly cluster with user and outcome (`philly_data_training.csv` of DIR-LAB), without queue and wait."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class PhillyStatus(CsvFormat):
         self._clock = 0
 
     def submit(self, fields: Fields) -> int:
-        """Return the sum of `interval` up to this row. A row that is rejected for another field still moves the clock."""
+        """Return the sum of `interval` up to this row (microseconds). A rejected row with a valid `interval` counts too."""
         self._clock += fields.seconds("interval")
         return self._clock
 
     def row(self, fields: Fields, submit: int) -> TraceRow:
-        """Return the job: `node_num` pods that share its devices and cores, started when submitted."""
+        """Return the job: `node_num` pods that share its devices and cores, started at submission."""
         key = fields.key("u_id")
         status = fields.text("new_status")
         if status not in _PHASES:

@@ -1,6 +1,6 @@
-"""The normal form of a trace's row, and how the text of a row's fields is read.
+"""Common form of a trace row, and parsing of its fields.
 
-Every format turns its rows into `TraceRow`; what follows from one is the same for all of them (`facts`).
+Every format converts its rows to `TraceRow`, so `facts` handles all formats alike.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from statemachines.spec import Requests
 __all__ = ["BadRow", "CsvFormat", "Fields", "TraceFormat", "TraceRow", "csv_fields", "read_rows", "split"]
 
 MAX_PODS: Final = 100_000
-"""A row that asks for more pods than any cluster runs makes no sense."""
+"""Maximum number of pods of a row."""
 
 _MOST: Final = 10**12
-"""A row that counts more of anything than this makes no sense either; sums of such counts would grow without bound."""
+"""Maximum of any count in a row; a bound for sums of counts."""
 
 _LATEST: Final = parse_time("9999-12-31T23:59:59Z")
-"""The last moment that RFC 3339 can write."""
+"""Latest time that RFC 3339 can express."""
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 
@@ -39,49 +39,49 @@ class TraceRow:
     """One job of a trace: `len(pods)` pods that start and end together. Times are microseconds."""
 
     line: int
-    """Line of the file, the first being 1."""
+    """Line in the file, from 1."""
     key: str
-    """What identifies the row within its file."""
+    """Identifier of the row within its file."""
     name: str
     submit: int
     start: int | None
-    """Start of its last run; `None`: it never ran."""
+    """Start of its last run; `None` if it never ran."""
     end: int
     phase: Literal["Completed", "Failed", "Terminated"]
     pods: Sequence[Requests]
     queue: str = "default"
     user: str = ""
     tenant: str = ""
-    """No trace tells one (`with_tenants`)."""
+    """Tenant; empty, because no trace has one (see `with_tenants`)."""
     reason: str | None = None
-    """How it ended, where the trace says more than the phase does."""
+    """End reason, where the trace has more than the phase."""
     without_end: bool = False
-    """The trace knows no run time: the job starts and ends at once."""
+    """True if the trace has no run time; the job then starts and ends at once."""
     exit_unknown: bool = False
-    """The trace does not record how its pods ended; `phase` is Terminated."""
+    """True if the trace does not record how its pods ended; `phase` is Terminated."""
     earlier: Sequence[tuple[int, int]] = ()
-    """Start and end of each run before the last one, after which it was swapped out to go on later."""
+    """Start and end of each earlier run, after which the job was swapped out to continue later."""
 
 
 @dataclass(slots=True)
 class BadRow:
-    """A row that makes no sense."""
+    """An invalid row."""
 
     line: int
     time: int
-    """When it was submitted; if that cannot be read, when the row before it was."""
+    """Time of submission (microseconds); if it is unreadable, that of the row before."""
     reason: str
 
 
 class Fields:
-    """The fields of one row by name. Each reader says in its error which field is wrong, and what it holds."""
+    """Fields of one row by name. Each parser's error names the field and its content."""
 
     __slots__ = ("_names", "_values", "line", "row")
 
     def __init__(self, line: int, row: int, names: Mapping[str, int], values: Sequence[str] | RowError) -> None:
         self.line = line
         self.row = row
-        """Number of the row, from 1, the header not counted."""
+        """Row number, from 1, without the header."""
         self._names = names
         self._values = values
 
@@ -89,7 +89,7 @@ class Fields:
         """Return a field without surrounding blanks; it may be empty.
 
         Raises:
-            RowError: the row as a whole could not be split into fields, or the field is too long.
+            RowError: the row could not be split into fields, or the field is too long.
         """
         if isinstance(self._values, RowError):
             raise self._values
@@ -102,7 +102,7 @@ class Fields:
         """Return a field that identifies the row.
 
         Raises:
-            RowError: it is empty.
+            RowError: the field is empty.
         """
         text = self.text(name)
         if not text:
@@ -110,10 +110,10 @@ class Fields:
         return text
 
     def number(self, name: str) -> Decimal:
-        """Return a number.
+        """Return a decimal number.
 
         Raises:
-            RowError: the field is empty or no decimal number.
+            RowError: the field is empty or not a decimal number.
         """
         text = self.text(name)
         if not _NUMBER.fullmatch(text):
@@ -121,10 +121,10 @@ class Fields:
         return Decimal(text)
 
     def whole(self, name: str) -> int:
-        """Return a whole number, which may be negative.
+        """Return an integer, which may be negative.
 
         Raises:
-            RowError: the field is empty or no whole number.
+            RowError: the field is empty or not an integer.
         """
         number = self.number(name)
         if number != number.to_integral_value():
@@ -132,10 +132,10 @@ class Fields:
         return int(number)
 
     def count(self, name: str, least: int = 0) -> int:
-        """Return a whole number of things.
+        """Return a count.
 
         Raises:
-            RowError: the field is empty, no whole number, less than `least`, or more than any cluster has.
+            RowError: the field is empty, not an integer, less than `least`, or more than 10¹².
         """
         count = self.whole(name)
         if count < least:
@@ -145,10 +145,10 @@ class Fields:
         return count
 
     def seconds(self, name: str) -> int:
-        """Return a length of time given in seconds, in microseconds.
+        """Return a duration that is given in seconds, in microseconds.
 
         Raises:
-            RowError: the field is empty, no number, or negative.
+            RowError: the field is empty, not a number, or negative.
         """
         seconds = self.number(name)
         if seconds < 0:
@@ -157,35 +157,35 @@ class Fields:
 
 
 class TraceFormat(Protocol):
-    """How one kind of trace is read. An instance reads one file."""
+    """Parser of one trace format; an instance reads one file."""
 
     def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
         """Yield the rows of the file.
 
         Raises:
-            TraceError: the header is not this format's.
+            TraceError: the header does not match the format.
         """
 
     def submit(self, fields: Fields) -> int:
-        """Return when the row's job was submitted (microseconds). Called once for each row, in order.
+        """Return the submission time of the row's job (microseconds). Called once for each row, in order.
 
         Raises:
-            RowError: the file does not say.
+            RowError: the field is missing or invalid.
         """
 
     def row(self, fields: Fields, submit: int) -> TraceRow:
-        """Return the row in normal form.
+        """Return the row in the common form.
 
         Raises:
-            RowError: it makes no sense.
+            RowError: the row is invalid.
         """
 
 
 def read_rows(trace: TraceFormat, lines: Iterator[Line]) -> Iterator[TraceRow | BadRow]:
-    """Yield every row of a trace, those that make no sense included.
+    """Yield every row of a trace, including invalid ones.
 
     Raises:
-        TraceError: the header is not the format's, or the file cannot be read.
+        TraceError: the header does not match the format, or the file cannot be read.
     """
     time = 0
     first: dict[str, int] = {}
@@ -219,17 +219,17 @@ def _check(row: TraceRow) -> None:
 
 
 class CsvFormat:
-    """Base of the formats whose file has a header line and commas between the fields."""
+    """Base of the formats with a header line and comma-separated fields."""
 
     NAME: ClassVar[str]
     COLUMNS: ClassVar[Sequence[str]]
-    """Columns that the header must name, in any order; others may stand beside them."""
+    """Columns that the header must have, in any order; further columns are ignored."""
 
     def __init__(self, columns: Mapping[str, str] = MappingProxyType({})) -> None:
         """Prepare to read one file.
 
         Args:
-            columns: column of the format → its name in the file, where they differ.
+            columns: name in the file by column of the format, where they differ.
 
         Raises:
             TraceError: the format has no such column.
@@ -246,15 +246,15 @@ class CsvFormat:
 def csv_fields(
     lines: Iterator[Line], source_format: str, columns: Sequence[str], names: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Fields]:
-    """Yield the rows of a file with a header line and commas between the fields.
+    """Yield the rows of a CSV file with a header line.
 
-    Each line is read by itself, so that a stray quote spoils no other line.
+    Each line is parsed on its own, so that a stray quote affects no other line.
 
     Args:
-        lines: the file.
-        source_format: name of the format, for the error.
-        columns: those that the header must name, in any order; others may stand beside them.
-        names: column → its name in the header, where they differ.
+        lines: lines of the file.
+        source_format: name of the format, for errors.
+        columns: columns that the header must have, in any order; further columns are ignored.
+        names: name in the header by column, where they differ.
 
     Raises:
         TraceError: the file is empty or its header lacks a column.
@@ -287,15 +287,15 @@ def _split(line: bytes) -> list[str] | RowError:
 
 
 def split(total: int, parts: int) -> list[int]:
-    """Divide a number of things among `parts`; where that leaves a rest, the first ones take one more."""
+    """Divide a total into `parts`; the first parts are larger by one if there is a remainder."""
     each, rest = divmod(total, parts)
     return [each + 1] * rest + [each] * (parts - rest)
 
 
 def with_tenants(rows: Iterable[TraceRow | BadRow], tenants: int) -> list[TraceRow | BadRow]:
-    """Spread the jobs of a trace over tenants, which no trace tells: user modulo their number.
+    """Assign the jobs of a trace to tenants, because no trace has them: user modulo the number of tenants.
 
-    A user that is no number, and the job's name where there is no user, counts by its CRC-32.
+    The CRC-32 stands for a user that is not a number, and for the job's name if it has no user.
     """
     return [
         replace(row, tenant=f"tenant-{_number(row.user or row.name) % tenants}") if isinstance(row, TraceRow) else row

@@ -1,4 +1,4 @@
-"""The traces that ship with Lahar: real jobs to look at without fetching anything."""
+"""Sample traces that ship with Lahar: real jobs without a download."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.simulation.traces.importing import must_be_format
 __all__ = ["sample_trace"]
 
 _FILES: Final = {"openb": "openb_pods_3000.csv.gz", "philly-status": "philly_status_3000.csv.gz"}
-"""File in `engine/simulation/data` by format; ATTRIBUTION.md beside them names sources and licences."""
+"""File in `engine/simulation/data` by format; ATTRIBUTION.md beside them has sources and licences."""
 
 
 @contextmanager
@@ -22,11 +22,11 @@ def sample_trace(source_format: str = "philly-status") -> Iterator[Path]:
     """Yield the path of 3,000 rows of a real trace.
 
     Args:
-        source_format: `openb` has waits, on dates of 2023; `philly-status` has jobs of several pods, starts each job at
-            submission, and counts from 1970.
+        source_format: `openb` has waits, and dates in 2023; `philly-status` has jobs with several pods, starts each job at
+            submission, and counts time from 1970.
 
     Raises:
-        TraceError: there is no such format, or no sample of this format ships with Lahar.
+        TraceError: the format is unknown, or no sample of it ships with Lahar.
     """
     must_be_format(source_format)
     if source_format not in _FILES:

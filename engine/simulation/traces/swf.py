@@ -1,4 +1,4 @@
-"""Standard Workload Format of the Parallel Workloads Archive: 18 columns between blanks, `;` before header lines, -1 unknown."""
+"""Standard Workload Format of the Parallel Workloads Archive: 18 blank-separated columns, header lines with `;`, -1 for unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Status(NamedTuple):
     """Meaning of a value in the status column."""
 
     phase: Literal["Completed", "Failed", "Terminated"] | None
-    """Phase of the job; `None`: the outcome is not recorded."""
+    """Phase of the job; `None` if the outcome is not recorded."""
     reason: str | None = None
 
 
@@ -44,7 +44,7 @@ _STATUSES: Final = {
     4: _Status("Failed"),
     5: _Status("Terminated", "Cancelled"),
 }
-"""Definition of the format, version 2.2. 2 is a partial run that goes on later; 3 and 4 are the last partial run of a job that
+"""Definition of the format, version 2.2. 2 is a partial run that continues later; 3 and 4 are the last partial run of a job that
 completed or failed. -1 and other values do not record the outcome."""
 _PARTIAL: Final = frozenset({"2", "3", "4"})
 
@@ -58,27 +58,27 @@ class _Line(NamedTuple):
 class Swf:
     """Format `swf`. Row key: column 1, the job number.
 
-    Consecutive lines of one job with status 2, 3 or 4 are its partial runs. They are left out where a line of another status sums
-    them up, as the format's definition asks; otherwise they are the attempts of one job.
+    Consecutive lines of one job with status 2, 3 or 4 are its partial runs. If a line with another status sums them up, they are
+    left out, as the format's definition requires; otherwise they become the attempts of one job.
     """
 
     def __init__(self, columns: Mapping[str, str] = MappingProxyType({})) -> None:
         """Prepare to read one file.
 
         Raises:
-            TraceError: columns are given; the format has no header that could name them.
+            TraceError: columns are given; the format has no header with names.
         """
         if columns:
             raise TraceError("an swf trace has no header, so --columns does not apply; its columns have fixed places")
         self._origin = 0
         self._runs: Sequence[Fields] = ()
-        """Lines of the row that was yielded last."""
+        """Lines of the last yielded row."""
 
     def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
-        """Yield the rows. `; UnixStartTime:` is the moment that submit times count from; without it 1970 is.
+        """Yield the rows. Submit times count from the time in `; UnixStartTime:`, or from 1970 without it.
 
         Raises:
-            TraceError: UnixStartTime is no whole number, or there are rows and none of them has 18 columns.
+            TraceError: UnixStartTime is not an integer, or there are rows and none of them has 18 columns.
         """
         widest = 0
         for _, found in groupby(self._rows(lines), lambda line: line.values[0] if len(line.values) >= _WIDTH else line.number):
@@ -119,15 +119,15 @@ class Swf:
             origin = int(value)
         except ValueError:
             raise TraceError(f"line {number}: UnixStartTime is not a whole number of seconds: {value.strip()!r}") from None
-        # -1 is the format's word for unknown.
+        # -1 means unknown in this format.
         self._origin = max(origin, 0) * SECOND
 
     def submit(self, fields: Fields) -> int:
-        """Return UnixStartTime plus column 2."""
+        """Return UnixStartTime plus column 2 (microseconds)."""
         return self._origin + fields.seconds("submit time")
 
     def row(self, fields: Fields, submit: int) -> TraceRow:
-        """Return the job: one pod with its processors as CPUs. A run time of -1 says that the end is not known."""
+        """Return the job: one pod with its processors as CPUs. A run time of -1 means that the end is unknown."""
         *earlier, last = self._runs
         runs: list[tuple[int, int]] = []
         for run in earlier:
