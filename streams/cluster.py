@@ -1,4 +1,4 @@
-"""The topics of one log in a Kafka cluster: their names, their partitions, and the connections over which they are read."""
+"""Topics of one log in a Kafka cluster: names, partitions, and the connections that read them."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _TOPICS: Final[tuple[Topic, ...]] = get_args(Topic)
 
 
 class Held(Protocol):
-    """What must be given back before the connections end."""
+    """Resource to release before the connections close."""
 
     def close(self) -> None:
-        """Give it back."""
+        """Release it."""
 
 
 class Cluster:
-    """The topics of a log, connected. What a log and its shards share."""
+    """Connected topics of a log, shared by the log and its shards."""
 
     def __init__(self, settings: KafkaSettings, *, readonly: bool) -> None:
         """Connect.
 
         Args:
-            settings: where the cluster is.
-            readonly: only read; that topics have grown does not matter.
+            settings: settings of the cluster.
+            readonly: read only; grown topics are then accepted.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
@@ -51,11 +51,11 @@ class Cluster:
         self.names: Final = {topic: topic_name(settings, topic) for topic in _TOPICS}
         self._topics: Final = {name: topic for topic, name in self.names.items()}
         self.counts: Mapping[Topic, int] = {}
-        """Partitions of each topic; empty until the log has checked them."""
+        """Number of partitions by topic; empty until the log has checked them."""
         self.held: Final[set[Held]] = set()
         self.unsure: Final[dict[ShardId, tuple[int, Position, Position]]] = {}
-        """Commits of this process that have failed: epoch, position before, position if it was written after all. Whether another
-        process has taken the shard over has to be seen before it is opened again."""
+        """Failed commits of this process: epoch, position before, and position if the commit was written after all. Opening the
+        shard again first checks that no other process has taken it over."""
         self._changed: Final = threading.Condition()
         self._writes: Final[Counter[TopicPartition]] = Counter()
         self._closed = False
@@ -69,7 +69,7 @@ class Cluster:
             raise
 
     def close(self) -> None:
-        """Give all back that is held, and release sockets and thread. Idempotent."""
+        """Release all shards, sockets and the thread. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -81,7 +81,7 @@ class Cluster:
 
     @property
     def width(self) -> int:
-        """Number of partitions of the topics that are partitioned by job."""
+        """Number of partitions of the topics partitioned by job."""
         return self.counts["job-events"]
 
     def name(self, partition: Partition) -> TopicPartition:
@@ -89,28 +89,28 @@ class Cluster:
         return TopicPartition(self.names[partition.topic], partition.number)
 
     def partition_named(self, name: TopicPartition) -> Partition | None:
-        """Return the partition of that name; `None` if it is not ours."""
+        """Return the partition with that name; `None` if it is not in this log."""
         topic = self._topics.get(name.topic)
         return None if topic is None else Partition(topic, name.partition)
 
     async def group_offsets(self, group: str) -> dict[Partition, tuple[int, str]]:
-        """Return what a group has committed in partitions of ours: partition → (offset, metadata). Runs in the background loop.
+        """Return a group's committed offsets and metadata by partition of this log. Runs in the background loop.
 
         Raises:
-            KafkaError: no broker answers in time, or one says no.
+            KafkaError: no broker answers in time, or one rejects the request.
         """
         found = await self.wire.group_offsets(group)
         return {ours: offset for name, offset in found.items() if (ours := self.partition_named(name)) is not None}
 
     def place(self, topic: Topic, shard: int) -> Partition:
-        """Return the partition of a topic in which a shard writes."""
+        """Return the partition of a topic to which a shard writes."""
         return Partition(topic, shard % self.counts[topic])
 
     def must_not_have_grown(self) -> None:
-        """Check that topics have the partitions that they had when the log was opened, as last heard of (within 10 s).
+        """Check that no topic has more partitions than when the log was opened, by metadata that is at most 10 s old.
 
         Raises:
-            LayoutError: one has grown.
+            LayoutError: a topic has grown.
         """
         if self.readonly:
             return
@@ -122,7 +122,7 @@ class Cluster:
                 )
 
     def learn(self) -> None:
-        """Ask how many partitions topics have.
+        """Fetch the partition counts of the topics.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -131,7 +131,7 @@ class Cluster:
             self.background.run(self.wire.learn())
 
     def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Note the offsets behind what this process has written: it is to be seen by its readers at once."""
+        """Record the end offsets of this process's writes, so that its readers wait for these records and waiting threads wake."""
         self.reader.wrote(ends)
         with self._changed:
             self._writes.update(ends.keys())
@@ -142,7 +142,7 @@ class Cluster:
         return self.counts[topic]
 
     def stable_ends(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
-        """Return, of each partition, the last stable offset and the end of the log.
+        """Return the last stable offset and the end offset of each partition.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -150,6 +150,6 @@ class Cluster:
         names = [self.name(partition) for partition in partitions]
         with unavailable_if(f"the ends of partitions of {self.settings.where} cannot be read"):
             stable = self.background.run(self.wire.ends(names))
-            # Asked for last: it is never before the other.
+            # Fetched last, so that it is never before the stable offset.
             ends = self.background.run(self.wire.ends(names, committed=False))
         return {partition: (stable[name], ends[name]) for partition, name in zip(partitions, names, strict=True)}

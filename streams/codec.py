@@ -1,15 +1,16 @@
-"""Messages as Kafka records: CloudEvents 1.0 in binary mode, attributes in headers, data as the value.
+"""Encoding of messages as Kafka records: CloudEvents 1.0 in binary mode, attributes in headers, data as the value.
 
-| header | holds |
+| header | content |
 |---|---|
 | `content-type` | `application/json` |
-| `ce_specversion`, `ce_id`, `ce_source`, `ce_type`, `ce_time`, `ce_recordedtime`, `ce_partitionkey` | always |
-| `ce_subject`, `ce_sequence` (20 digits), `ce_correlationid`, `ce_causationid`, `ce_clusterid` | where there is one |
-| `lahar_shard`, `lahar_shardsequence`, `lahar_basis` | metadata of a stage's output: who wrote it, its place, what had been taken |
+| `ce_specversion`, `ce_id`, `ce_source`, `ce_type`, `ce_time`, `ce_recordedtime`, `ce_partitionkey` | always present |
+| `ce_subject`, `ce_sequence` (20 digits), `ce_correlationid`, `ce_causationid`, `ce_clusterid` | unless empty |
+| `lahar_shard`, `lahar_shardsequence`, `lahar_basis` | metadata of a stage's output: shard, sequence number, input offsets |
 
-Records of other producers are read in binary and in structured mode. Any other record is read as a message without a type, its
-bytes untouched, and ends as a dead letter. A message that CloudEvents cannot express (it is no event, or lacks an id) stands under
-`lahar_message`, so that every message comes back as it was. The value is never empty: that would be a tombstone.
+Records of other producers are decoded in binary and structured mode. Any other record becomes a message without a type, with its
+bytes unchanged, and ends as a dead letter. A message that CloudEvents cannot express (not an event, or without id) is encoded in
+the header `lahar_message`, so that every message survives the round trip. The value is never empty, because that would be a
+tombstone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Header = tuple[str, bytes]
 
 
 class Fields(NamedTuple):
-    """What a producer writes of a record."""
+    """Key, value and headers of a record."""
 
     key: bytes
     value: bytes
@@ -68,16 +69,16 @@ _ZULU: Final = ord("Z")
 
 
 def encode(message: Message, shard: str = "", shardsequence: int = 0, basis: Sequence[int] = ()) -> Fields:
-    """Return a message as the fields of a record.
+    """Encode a message as a record.
 
     Args:
-        message: any.
-        shard: that writes it; empty for inputs.
-        shardsequence: of the output.
-        basis: of the output.
+        message: message to encode.
+        shard: shard that writes it; empty for inputs.
+        shardsequence: sequence number of the output.
+        basis: basis of the output.
 
     Raises:
-        ValueError: a text is no Unicode (a lone surrogate).
+        ValueError: a text is not valid Unicode (a lone surrogate).
     """
     (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, data) = message
     if not (kind and ident and source) or sequence < 0:
@@ -101,7 +102,7 @@ def encode(message: Message, shard: str = "", shardsequence: int = 0, basis: Seq
         add(("ce_subject", subject.encode()))
     if sequence:
         add(("ce_sequence", b"%020d" % sequence))
-    if correlation or subject:  # a reader would take the subject for one that is absent
+    if correlation or subject:  # written even if empty: its default is the subject
         add(("ce_correlationid", correlation.encode()))
     if causation:
         add(("ce_causationid", causation.encode()))
@@ -140,22 +141,24 @@ def _metadata(shard: str, shardsequence: int, basis: Sequence[int]) -> list[Head
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Iterable[Header], timestamp: int) -> tuple[Message, Metadata]:
-    """Return a record's message and metadata.
+    """Decode a record's message and metadata.
 
     Args:
-        key: of the record; `None` where another producer gave none.
-        value: its value; `None` is read as empty.
-        headers: its headers; of equal names the last counts.
-        timestamp: when it was appended (milliseconds): its time where it names none.
+        key: key of the record; `None` if it has none.
+        value: value of the record; `None` is read as empty.
+        headers: headers of the record; the last one of a name wins.
+        timestamp: append time (milliseconds), used where the record has no time of its own.
 
     Returns:
-        A message without a type where the record is no event in binary mode; its `source` says why, if it claims to be one.
+        The message and metadata. The message has no type if the record is not an event in binary mode; if the record claims to be
+        one,
+            `source` has the reason.
     """
     found = dict(headers)
     try:
         return _decode(key, value, found, timestamp)
     except (AttributeError, TypeError):
-        # Kafka knows headers without a value, though none of ours: as good as absent. Looking for them each time costs more.
+        # Headers without a value count as absent; filtering them only after an error is cheaper.
         if None not in found.values():
             raise
         return _decode(key, value, {name: held for name, held in found.items() if held is not None}, timestamp)
@@ -181,7 +184,7 @@ def _read_metadata(found: Mapping[str, bytes]) -> Metadata:
         vector = tuple(map(int, basis.split(b","))) if basis else ()
         return Metadata(_name(found["lahar_shard"]), int(found["lahar_shardsequence"]), vector)
     except (KeyError, ValueError):
-        # Another producer's nonsense: no output of ours.
+        # Invalid metadata of another producer: not an output of a stage.
         return _NO_METADATA
 
 
@@ -195,10 +198,10 @@ def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], ti
         absent = next(name for name, text in (("id", ident), ("source", source), ("type", kind)) if not text)
         raise ValueError(f"not a CloudEvent 1.0: {absent} is missing or empty")
     recorded = _micros(get, "ce_recordedtime", "lahar_recordedtime", timestamp * _MILLISECOND)
-    # Of many records both times are the same.
+    # Fast path: both times of many records are equal.
     same = get("ce_time") == get("ce_recordedtime") and "lahar_time" not in found and "lahar_recordedtime" not in found
     text = "" if key is None else _key(key)
-    # Of most records key, subject and correlation are the same: one text for all of them.
+    # Key, subject and correlation id of most records are equal, and then share one string.
     named = get("ce_subject", b"")
     subject = text if named == key and named.isascii() else named.decode()
     given = get("ce_correlationid")
@@ -229,7 +232,7 @@ def _without_attributes(key: bytes | None, data: bytes, found: Mapping[str, byte
         return message
     text = _key(key)
     at = timestamp * _MILLISECOND
-    # In structured mode the message holds the received bytes; decoding them is left to the reader.
+    # A message in structured mode keeps the received bytes; its reader decodes them.
     reason = (
         "" if not found.get("content-type", b"").startswith(_STRUCTURED + b"-batch") else "a batch of CloudEvents in one record"
     )
@@ -237,9 +240,9 @@ def _without_attributes(key: bytes | None, data: bytes, found: Mapping[str, byte
 
 
 def _read_opaque(attributes: bytes, data: bytes) -> Message | None:
-    """Return the message; `None` if another producer wrote the header."""
+    """Decode an opaque message; `None` if another producer wrote the header."""
     try:
-        # Not `json`'s: it takes lone surrogates, which nothing can be made of, and what is nested without end breaks it.
+        # `json` would accept lone surrogates, and fail on deep nesting.
         fields = from_json(attributes)
     except ValueError:
         return None
@@ -285,7 +288,7 @@ def _time(micros: int) -> bytes:
 
 @lru_cache(maxsize=4_096)
 def _until_seconds(second: int) -> bytes:
-    # Many records share their second: a look-up instead of the 1.5 µs of a calendar.
+    # Cached, because many records share a second: formatting takes 1.5 µs.
     return format_time(second * _SECOND)[: -len("000000Z")].encode()
 
 
@@ -300,7 +303,7 @@ def _text(name: str) -> bytes:
 
 
 def _name(text: bytes) -> str:
-    # A long name is none of ours, and would be interned for good.
+    # A long name is not one of Lahar's, and would fill the cache.
     return _known(text) if len(text) <= _LONGEST_NAME else text.decode()
 
 

@@ -1,7 +1,7 @@
-"""Dead letters in Kafka Connect's form: the original bytes are the value, reason and origin are headers.
+"""Dead letters in Kafka Connect's format: the original bytes are the value, reason and origin are headers.
 
-The headers are those of Kafka Connect's dead letter queues (`__connect.errors.*`). Beside them stand the CloudEvents headers of
-the event that a shard wrote; event and record are two forms of the same thing.
+The headers are those of Kafka Connect's dead letter queues (`__connect.errors.*`), beside the CloudEvents headers of the shard's
+event. `unpack` and `pack` convert between event and record.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ATTRIBUTES: Final = "lahar_attributes"
 
 
 def unpack(key: str, data: bytes) -> tuple[bytes, list[tuple[str, bytes]]] | None:
-    """Return the original bytes, and headers for the other fields of a dead letter.
+    """Return the original bytes of a dead letter, and headers for its other fields.
 
     Args:
-        key: of the record.
-        data: of the event.
+        key: key of the record.
+        data: data of the event.
 
     Returns:
-        `None` where the headers could not represent the data: then the event is written as JSON.
+        Bytes and headers; `None` if headers cannot represent the data, which is then written as JSON.
     """
     try:
         letter = adapter(DeadLettered).validate_json(data)
@@ -55,7 +55,7 @@ def pack(key: str, original: bytes, headers: Mapping[str, bytes]) -> bytes:
     """Return the event data of a dead letter.
 
     Raises:
-        ValueError: a header is missing or no number.
+        ValueError: a header is missing or not a number.
     """
     try:
         letter = DeadLettered(

@@ -1,10 +1,10 @@
-"""Errors of the Kafka log, all of them errors of the log (`engine.log.errors`); those of groups stand in `membership`.
+"""Errors of the Kafka log, all of them errors of the log (`engine.log.errors`); those of groups are in `membership`.
 
 LogError
 ├── LogUnavailableError
-│   └── TopicsMissingError   the cluster has no topics of ours
-├── LayoutError              counts of partitions are not what they must be
-└── TopicsDifferError        topics stand in a way that cannot be changed in place
+│   └── TopicsMissingError   the cluster lacks topics of the log
+├── LayoutError              wrong partition counts
+└── TopicsDifferError        a topic differs in a way that cannot be changed in place
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from engine.log.errors import LogError, LogUnavailableError
 
 __all__ = ["REFUSALS", "TopicsDifferError", "TopicsMissingError", "must_be_described", "unavailable", "unavailable_if"]
 
-# Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
+# Without a handler, Python prints its warnings about unreachable brokers to stderr.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
-# At level DEBUG it writes down every request, and with it passwords and tokens.
+# At level DEBUG aiokafka logs every request, including passwords and tokens.
 logging.getLogger("aiokafka.conn").addFilter(lambda record: "SaslAuthenticate" not in record.getMessage())
 
 
@@ -49,18 +49,18 @@ _REMEDIES: Final[_Remedies] = {
     TransactionalIdAuthorizationFailed: "let this user describe and write the transactional ids that begin with the prefix",
     ClusterAuthorizationFailedError: "let this user write to the topics",
 }
-"""Permanent refusals of brokers: waiting does not help, an operator has to act."""
+"""Remedies for permanent rejections by brokers, which need an operator."""
 
 
 REFUSALS: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
-"""What brokers answer to who lacks a right on a topic or a group."""
+"""Errors of missing permissions on a topic or a group."""
 
 _TRANSIENT: Final = (KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError, StaleMetadata, OSError)
-"""Nobody answers. A failed login is something else, and so is a certificate that does not fit, though it is an `OSError`."""
+"""Errors of unreachable brokers. Failed logins and invalid certificates (an `OSError` too) are not transient."""
 
 
 class TopicsMissingError(LogUnavailableError):
-    """Raised when topics are not there."""
+    """Raised when the cluster lacks topics of the log."""
 
     transient = True
 
@@ -76,26 +76,26 @@ class TopicsDifferError(LogError):
 
 
 def unavailable(what: str, error: BaseException, remedies: _Remedies | None = None) -> LogUnavailableError:
-    """Return the log's own error for one of the client or of the network.
+    """Return the log error for an error of the client or the network.
 
     Args:
-        what: the operation that failed.
-        error: its cause. The text names hosts and topics, never credentials.
-        remedies: advice for some errors, where it differs from the usual one.
+        what: operation that failed.
+        error: cause. The message names hosts and topics, never credentials.
+        remedies: advice for some errors, in place of the default.
     """
     name = type(error).__name__
-    # aiokafka's errors begin with their own names, some with a number before it.
+    # aiokafka prefixes messages with the name of the error, some also with a number.
     text = " ".join(str(error).split()).rpartition(f"{name}: ")[2].removesuffix(name)
-    said = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
+    message = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
     remedy = {**_REMEDIES, **(remedies or {})}.get(type(error))
-    found = LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
+    found = LogUnavailableError(message if remedy is None else f"{message}; {remedy}")
     found.transient = isinstance(error, _TRANSIENT) and not isinstance(error, ssl.SSLError)
     return found
 
 
 @contextmanager
 def unavailable_if(what: str, remedies: _Remedies | None = None) -> Iterator[None]:
-    """Turn errors of the client and of the network into `unavailable(…)` for the length of a `with` block."""
+    """Convert errors of the client and the network to `unavailable(…)` for the length of a `with` block."""
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
@@ -103,10 +103,10 @@ def unavailable_if(what: str, remedies: _Remedies | None = None) -> Iterator[Non
 
 
 def must_be_described(refused: Sequence[str], where: str) -> None:
-    """Check that there are no topics that brokers do not let this user describe, whether they are there or not.
+    """Check that brokers let this user describe the topics.
 
     Raises:
-        LogUnavailableError: there are.
+        LogUnavailableError: some topics may not be described, whether or not they exist.
     """
     with unavailable_if(f"the topics of {where} cannot be read"):
         if refused:

@@ -1,4 +1,4 @@
-"""Partition counts: those that shards need, and those that remain readable after partitions were added."""
+"""Partition counts: those that shards require, and those that stay readable after partitions were added."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ["equal", "narrowed", "remedy"]
 
 
 def remedy(partitions: int) -> str:
-    """Return what to do about topics that have grown.
+    """Return the advice for topics that have grown.
 
     Args:
-        partitions: over which shards were run.
+        partitions: number of partitions on which the shards ran.
     """
     return f"`lahar export` reads the {partitions} that there were; import that into as many, under another KAFKA_TOPIC_PREFIX"
 
 
 def equal(found: Mapping[Topic, int], names: Mapping[Topic, str]) -> dict[Topic, int]:
-    """Check the numbers of partitions of a log whose shards are to be run.
+    """Check the partition counts of a log whose shards are to run.
 
     Args:
-        found: in the cluster.
-        names: of the topics there.
+        found: partition counts in the cluster.
+        names: names of the topics in the cluster.
 
     Raises:
-        LayoutError: topics that are partitioned by job differ, or one that must have one partition has more.
+        LayoutError: the topics partitioned by job have different counts, or a topic that must have one partition has more.
     """
     parted = {names[topic]: found[topic] for topic in CO_PARTITIONED}
     if len(set(parted.values())) > 1:
-        said = ", ".join(f"{name} has {count}" for name, count in parted.items())
-        raise LayoutError(f"these topics must have equal numbers of partitions: {said}. {remedy(min(parted.values()))}")
+        counts = ", ".join(f"{name} has {count}" for name, count in parted.items())
+        raise LayoutError(f"these topics must have equal numbers of partitions: {counts}. {remedy(min(parted.values()))}")
     for topic in SINGLE_TOPICS:
         if found[topic] != 1:
             raise LayoutError(
@@ -44,11 +44,11 @@ def equal(found: Mapping[Topic, int], names: Mapping[Topic, str]) -> dict[Topic,
 
 
 def narrowed(found: Mapping[Topic, int], written: Callable[[int], int | None]) -> dict[Topic, int]:
-    """Return the partition counts up to which a log can be read; no shard has read later partitions.
+    """Return the partition counts up to which a log is readable; shards have read no later partitions.
 
     Args:
-        found: in the cluster.
-        written: gives the number of partitions over which the shards of a number were run; `None` if none ever was.
+        found: partition counts in the cluster.
+        written: returns the number of partitions on which the shards of a number ran; `None` if they never ran.
     """
     least = min(found[topic] for topic in CO_PARTITIONED)
     usual = next((count for shard in range(least) if (count := written(shard)) is not None), least)

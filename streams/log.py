@@ -1,12 +1,12 @@
-"""The log on Kafka: topics of records, one transaction per commit, in a cluster of any size.
+"""Log on Kafka: topics of records, one transaction per commit, in a cluster of any size.
 
-It keeps the contract of every log, with three remarks:
-- Records of one transaction become visible partition by partition, within milliseconds of each other, so a reader of several
-  partitions may see one before another. Within one partition a transaction is visible as a whole.
-- `append` writes each partition's records in order and once. If it fails, some partitions may have theirs: append again;
-  repeated inputs are recognised by their ids.
-- Commit order over partitions is append time by the brokers' clocks; within one millisecond, inputs come before outputs of
-  stages. A shard's outputs keep their order and follow the inputs that it had taken, whatever the clocks say.
+It fulfils the contract of `engine.log.port`, with three differences:
+- Records of one transaction become visible partition by partition, within milliseconds, so a reader of several partitions may see
+  one before another. Within one partition a transaction becomes visible as a whole.
+- `append` writes each partition's records in order and once. After an error some partitions may have theirs: append again;
+  duplicate inputs are detected by their ids.
+- Commit order across partitions is append time by the brokers' clocks; within one millisecond, inputs precede outputs of stages. A
+  shard's outputs keep their order and follow the inputs that it had read, whatever the clocks are.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _POLL_SECONDS: Final = 0.02
 
 
 class KafkaLog(Cluster):
-    """A log in a Kafka cluster, for one processor a shard and any number of appenders and readers, in any threads and processes."""
+    """Log in a Kafka cluster, with one holder per shard and any number of appenders and readers, in any threads and processes."""
 
     finds_by_key: Final = False
-    """Kafka has no index of keys."""
+    """Kafka has no index by key."""
 
     def __init__(self, settings: KafkaSettings, *, readonly: bool = False) -> None:
         """Connect.
@@ -72,15 +72,15 @@ class KafkaLog(Cluster):
             raise
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, in order; the key of each determines its partition.
+        """Append inputs in order; each goes to the partition of its key.
 
-        Waits up to `delivery_seconds` for brokers that are away, with one warning.
+        Waits up to `delivery_seconds` for unavailable brokers, with one warning.
 
         Raises:
-            LogUnavailableError: the cluster cannot be written; some partitions may have theirs: append again.
-            RecordTooLargeError: the broker rejects a message of that size; others may have been written.
+            LogUnavailableError: the cluster cannot be written; some partitions may have their records: append again.
+            RecordTooLargeError: a broker rejects the size of a message; others may have been written.
             LayoutError: the topic has grown.
-            ValueError: a message holds text that is not Unicode; nothing was appended.
+            ValueError: a message has text that is not valid Unicode; nothing was appended.
         """
         if not messages:
             return
@@ -141,11 +141,11 @@ class KafkaLog(Cluster):
         return self.reader.read_each(places, limit)
 
     def gone(self, partition: Partition) -> int:
-        """Return how many offsets `read` has skipped because their records were deleted."""
+        """Return the number of offsets that `read` has skipped because retention had deleted their records."""
         return self.reader.gone(partition)
 
     def end(self, partition: Partition) -> int:
-        """Return the offset behind the last committed record.
+        """Return the end offset: the offset behind the last committed record.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -153,13 +153,13 @@ class KafkaLog(Cluster):
         return self.reader.ends([partition])[0]
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> KafkaShard:
-        """Take over a shard, fencing whoever holds it.
+        """Open a shard and fence its earlier holder.
 
         Raises:
             FencedError: a commit of this process failed, and another process has run the shard since; raised once, without fencing
-                the other process.
+                that process.
             LogUnavailableError: the cluster cannot be reached.
-            LayoutError: the shard was run before with other inputs, or a topic has grown.
+            LayoutError: the shard ran before with other inputs, or a topic has grown.
             LogDamagedError: the shard has written before, but its position is lost.
         """
         self._must_be_writable()
@@ -175,7 +175,7 @@ class KafkaLog(Cluster):
         return held
 
     def look(self, shard: ShardId) -> ShardView | None:
-        """Return the state of a shard, without taking it over; `None` if it has never committed.
+        """Return position and snapshot of a shard without opening it; `None` if it has never committed.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
@@ -183,7 +183,7 @@ class KafkaLog(Cluster):
         return look(self, shard)
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return a consumer's position: partition → next offset. It is stored in a consumer group of its own.
+        """Return a consumer's next offset by partition, from a consumer group of its own.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
@@ -193,7 +193,7 @@ class KafkaLog(Cluster):
         return {partition: offset for partition, (offset, _) in found.items()}
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Save a consumer's position in some partitions, all or none.
+        """Store a consumer's next offsets of some partitions atomically.
 
         Raises:
             LogUnavailableError: the cluster cannot be written; the position is probably unchanged.
@@ -204,9 +204,9 @@ class KafkaLog(Cluster):
                 self.background.run(self.wire.commit_group(self._cursor_group(name), offsets))
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
-        """Wait until a partition was written since this thread's last call, for at most `timeout` seconds.
+        """Block until a partition was written since this thread's last call, for at most `timeout` seconds.
 
-        Writes of this process are noticed at once, those of others within 20 ms, the interval at which brokers are polled.
+        Writes of this process end the wait at once, those of others within 20 ms, the polling interval.
 
         Args:
             timeout: seconds.
@@ -241,7 +241,7 @@ class KafkaLog(Cluster):
         return sum(self._writes[name] for name in names)
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
-        """Yield all committed records with this key on some topics, in commit order, from the partitions of the key.
+        """Yield all committed records of some topics with this key, in commit order, from the partitions of the key.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -254,7 +254,7 @@ class KafkaLog(Cluster):
     def scan(
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
     ) -> Iterator[Record]:
-        """Yield the records of some topics in commit order, up to what is committed when the iteration begins.
+        """Yield the records of some topics in commit order, up to the end offsets at the first iteration.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -274,7 +274,7 @@ class KafkaLog(Cluster):
     def _too_large(self, messages: Sequence[Message], error: BatchTooLargeError) -> RecordTooLargeError:
         count = self.counts[self._topics[error.partition.topic]]
         places = [place for place, message in enumerate(messages) if partition_of(message.key, count) == error.partition.partition]
-        # Of several messages sent together, the largest is taken to be the one rejected.
+        # Of several messages in one batch, the largest is assumed to be the rejected one.
         place = max(places[error.first : error.first + error.count], key=lambda place: size_of(messages[place]))
         text = f"a message of {size_of(messages[place])} bytes cannot be appended: {error}, see its max.message.bytes"
         return RecordTooLargeError(place, text)

@@ -1,8 +1,8 @@
-"""Shards by consumer group: Kafka assigns each process partitions of a topic, and so the shards of the same numbers.
+"""Shard assignment by consumer group: Kafka assigns partitions of a topic to each process, and so the shards of the same numbers.
 
-The group `{prefix}lahar-{stage}` only assigns shards; offsets are in a group per shard, and the fence of the shard's transactional
-id keeps two processes from running it. So held shards keep running during a rebalance, and a process cut off from the group keeps
-its shards until another process fences it.
+The group `{prefix}lahar-{stage}` only assigns shards. Offsets are in a group per shard, and the fence of the shard's transactional
+id prevents two processes from running it. So shards keep running during a rebalance, and a process that cannot reach the group
+keeps its shards until another process fences it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["GroupMembership", "MembershipError"]
 _LONGEST_HEARTBEAT: Final = 3.0
 _PAUSE_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 5.0
-"""A group that moves to another broker, or is the first one of a cluster, cannot be joined for a moment: not logged."""
+"""Time without a log message while a group cannot be joined, because it moves to another broker or is a cluster's first one."""
 _CLOSE_SECONDS: Final = 2.0
 
 _SPREAD_ANEW: Final = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
@@ -54,23 +54,23 @@ _FINAL: Final = (
     InvalidSessionTimeoutError,
     TopicAuthorizationFailedError,
 )
-"""Errors that no waiting resolves."""
+"""Permanent errors."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 class MembershipError(LogError):
-    """Raised when a process has lost its membership of a group and waiting does not help."""
+    """Raised when a process has permanently lost its membership of a group."""
 
 
 class _Share(NamedTuple):
-    """A process's assignment. Other threads read it, so it is replaced as a whole."""
+    """Assignment of a process. Replaced as a whole, because other threads read it."""
 
     turn: int
-    """0: nothing yet."""
+    """Number of the turn; 0 before the first assignment."""
     shards: frozenset[int]
     until: float
-    """Until then no other process is assigned the shards (`time.monotonic`)."""
+    """Time until which no other process is assigned the shards (`time.monotonic`)."""
 
 
 class GroupMembership:
@@ -87,17 +87,17 @@ class GroupMembership:
         leave: bool = False,
         observer: RebalanceObserver | None = None,
     ) -> None:
-        """Describe the membership; nothing is sent before `start`.
+        """Configure the membership; `start` joins the group.
 
         Args:
             background: loop in which it runs.
-            settings: of the cluster; includes the session time-out.
-            stage: the stage of the group.
-            topic: the number of a shard is that of a partition of this topic.
-            instance: name of the process in the group; the same after a restart.
+            settings: settings of the cluster, including the session time-out.
+            stage: stage of the group.
+            topic: topic whose partition numbers are the shard numbers.
+            instance: instance id of the process in the group, stable across restarts.
             leave: `close` leaves the group, which rebalances at once. Otherwise the shards wait until the process restarts or its
-                session ends: right for a restart that has state to recover.
-            observer: receives rebalances.
+                session ends, which suits a restart that has state to recover.
+            observer: notified of rebalances.
         """
         self._background = background
         self._settings = settings
@@ -110,7 +110,7 @@ class GroupMembership:
         self._changed: Callable[[], object] = lambda: None
         self._share = _Share(0, frozenset(), 0.0)
         self._doubted: dict[int, float] = {}
-        """Shards that another process has opened, and when this was noticed."""
+        """Shards that another process has opened, with the time of detection."""
         self._failure: LogError | None = None
         self._member: GroupMember | None = None
         self._task: asyncio.Task[None] | None = None
@@ -142,7 +142,7 @@ class GroupMembership:
         return self._share.shards.difference(list(self._doubted))
 
     def is_settled(self) -> bool:
-        """Return whether an assignment has arrived yet; it may be empty."""
+        """Return true once an assignment was received, even an empty one."""
         return self._share.turn > 0
 
     def fenced(self, shard: int, error: FencedError) -> None:
@@ -152,21 +152,20 @@ class GroupMembership:
         self._background.call(self._asked.set)
 
     def turn(self) -> int | None:
-        """Return the number of the turn in which this process has had its shards exclusively.
+        """Return the number of the turn during which this process has had its shards exclusively.
 
-        For work that no fence protects: it runs within one turn and restarts in the next one. `None`: another process may have been
-        assigned the shards. That is so during a rebalance, and after half a session without an answer of the group, which waits
-        that long for a silent member before it reassigns its shards. The turn continues if no other process can have had them;
-        otherwise a new one begins.
+        Work without a fence runs within one turn and restarts in the next one. `None`: another process may have been assigned the
+        shards. That is so during a rebalance, and after half a session without a response of the group, which waits that long for a
+        silent member. The turn continues if no other process can have had the shards; otherwise a new one begins.
 
-        It relies on distinct instance names: a process that joins with the same name has the shards at once, and this one learns of
-        it with its next heartbeat.
+        Exclusiveness relies on distinct instance ids: a process that joins with the same id gets the shards at once, and this one
+        detects it at its next heartbeat.
         """
         share = self._share
         return share.turn if time.monotonic() < share.until else None
 
     def close(self) -> None:
-        """Stop taking part. Idempotent."""
+        """Leave the group or let the membership expire (`leave`). Idempotent."""
         if self._task is not None:
             self._background.run(self._stop())
 
@@ -221,7 +220,7 @@ class GroupMembership:
     async def _join(self, member: GroupMember) -> None:
         """Join until shards are assigned."""
         asked = time.monotonic()
-        told = asked + _PATIENCE_SECONDS
+        silent_until = asked + _PATIENCE_SECONDS
         while True:
             try:
                 joined = await member.join()
@@ -229,8 +228,8 @@ class GroupMembership:
             except _FINAL:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                if time.monotonic() > told and not isinstance(error, _SPREAD_ANEW):
-                    told += self._session
+                if time.monotonic() > silent_until and not isinstance(error, _SPREAD_ANEW):
+                    silent_until += self._session
                     _logger.warning("%s", unavailable(f"the group {self._group} cannot be joined, trying again", error))
                 await asyncio.sleep(_PAUSE_SECONDS)
         shards = joined.partitions
@@ -246,7 +245,7 @@ class GroupMembership:
     async def _stay(self, member: GroupMember) -> None:
         """Send heartbeats until the next rebalance."""
         pause = interval = min(self._session / 10, _LONGEST_HEARTBEAT)
-        told = False
+        logged = False
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -259,16 +258,16 @@ class GroupMembership:
             except _FINAL:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                # Held shards keep running. The group's next answer shows whether it still knows this member.
-                if not told:
+                # Shards keep running. The group's next response shows whether this process is still a member.
+                if not logged:
                     silent = unavailable(f"the group {self._group} does not answer", error)
                     _logger.info("%s; trying again until it does", silent)
-                told, pause = True, _PAUSE_SECONDS
+                logged, pause = True, _PAUSE_SECONDS
                 continue
-            told, pause = False, interval
+            logged, pause = False, interval
             self._share = self._share._replace(until=began + member.patience)
-            # A process that opened them before this answer was not assigned them, or has lost them again.
-            if settled := [shard for shard, heard in list(self._doubted.items()) if heard <= began]:
+            # A process that opened a shard before this response was not assigned it, or has lost it again.
+            if settled := [shard for shard, doubted in list(self._doubted.items()) if doubted <= began]:
                 for shard in settled:
                     del self._doubted[shard]
                 self._changed()

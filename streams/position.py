@@ -1,7 +1,7 @@
-"""The position of a shard, written twice in each of its transactions.
+"""Position of a shard, written twice in each of its transactions.
 
-Once as a record of its snapshot, so that both are always of one moment; once as offsets of its own consumer group, with the rest
-in their metadata, so that Kafka's tools show how far it is. Each survives the loss of the other: brokers forget a group's offsets
+One copy is a record of the snapshot, so that both always match; the other is the offsets of a consumer group, with the other fields
+in their metadata, so that Kafka's tools show the progress. Each survives the loss of the other: brokers delete a group's offsets
 after a week without a commit, and a snapshot may be deleted.
 """
 
@@ -21,21 +21,21 @@ _CHUNKED: Final = "-"
 
 
 class Stored(NamedTuple):
-    """What is durable of a shard beside its snapshot and its output."""
+    """Persistent state of a shard beside its snapshot and its outputs."""
 
     inputs: tuple[Partition, ...]
     position: Position
     partitions: int
-    """Of each topic that is partitioned by job when this was written."""
+    """Number of partitions of each topic partitioned by job at the time of writing."""
 
 
 def to_record(stored: Stored) -> bytes:
-    """Return the value of the snapshot's record."""
+    """Return the value of the snapshot record."""
     return _dump(stored, {"vector": stored.position.vector})
 
 
 def to_group(stored: Stored) -> dict[Partition, tuple[int, str]]:
-    """Return the offsets for the group: input → (next offset, metadata)."""
+    """Return offset and metadata for the group, by input."""
     rest = _dump(stored, {}).decode()
     return {
         partition: (offset, "" if place else rest)
@@ -44,7 +44,7 @@ def to_group(stored: Stored) -> dict[Partition, tuple[int, str]]:
 
 
 def from_record(value: bytes) -> Stored | None:
-    """Read a snapshot's record; `None` if it makes no sense."""
+    """Decode a snapshot record; `None` if it is invalid."""
     try:
         fields = json.loads(value)
         return _load(fields, tuple(map(int, fields["vector"])))
@@ -53,7 +53,7 @@ def from_record(value: bytes) -> Stored | None:
 
 
 def from_group(committed: Mapping[Partition, tuple[int, str]]) -> Stored | None:
-    """Read a group's offsets; `None` if some are missing or were set by another tool."""
+    """Decode a group's offsets; `None` if some are missing or were set by another tool."""
     found: list[Stored] = []
     for _, metadata in committed.values():
         try:
@@ -92,7 +92,7 @@ def _load(fields: Mapping[str, Any], vector: tuple[int, ...]) -> Stored:
 
 
 def _text(inputs: Sequence[Partition]) -> str:
-    """Write `pods/3 cluster/0`; consecutive partitions of a topic as `job-events/0-63`: metadata may hold 4,096 bytes."""
+    """Format inputs as `pods/3 cluster/0`, consecutive partitions as `job-events/0-63`; metadata is limited to 4,096 bytes."""
     runs = groupby(enumerate(inputs), lambda found: (found[1].topic, found[1].number - found[0]))
     parts = []
     for (topic, _), run in runs:

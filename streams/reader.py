@@ -1,6 +1,6 @@
-"""Reads partitions in chunks, without gaps or repeats, for callers outside the event loop.
+"""Reads of partitions in chunks, without gaps or repetitions, for callers outside the event loop.
 
-A fetch returns more than a caller asks for; the rest is buffered for its next call.
+Records that a fetch returns beyond the caller's limit are buffered for its next call.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from streams.errors import unavailable_if
 __all__ = ["Reader", "record_of"]
 
 _VISIBLE_SECONDS: Final = 5.0
-"""How long to wait until this process's own commit is readable: some milliseconds, unless another producer's transaction is open
-before it in the same partition."""
+"""Time limit until this process's own commit is readable: usually some milliseconds, longer if another producer's transaction is
+open before it in the same partition."""
 _PAUSE_SECONDS: Final = 0.002
 _new_record: Final = cast(
     "Callable[[tuple[Partition, int, Message, str, int, Vector, int, int]], Record]", partial(tuple.__new__, Record)
 )
-"""As `engine.events.envelope.new_message`."""
+"""Constructor without checks, as `engine.events.envelope.new_message`."""
 
 
 class _Buffer:
-    """Fetched records not yet read."""
+    """Fetched records that were not returned yet."""
 
     __slots__ = ("at", "behind", "records")
 
@@ -52,16 +52,16 @@ class _Buffer:
 
 
 class Reader:
-    """Reads committed records; this process's own at once, unless another transaction is open before them."""
+    """Reads committed records; waits for this process's own ones, unless another transaction blocks them."""
 
     def __init__(self, background: BackgroundLoop, wire: Wire, name: Callable[[Partition], TopicPartition], where: str) -> None:
         """Read over open connections.
 
         Args:
-            background: their event loop's thread.
-            wire: the connections.
-            name: gives a partition's name in the cluster.
-            where: the cluster, for messages.
+            background: thread of their event loop.
+            wire: open connections.
+            name: returns a partition's name in the cluster.
+            where: name of the cluster, for messages.
         """
         self._background = background
         self._wire = wire
@@ -71,19 +71,19 @@ class Reader:
         self._buffers: dict[Partition, _Buffer] = {}
         self._written: dict[TopicPartition, int] = {}
         self._held_up: set[TopicPartition] = set()
-        """Partitions whose wait for own records timed out: there is no further wait until these are readable."""
+        """Partitions where the wait for own records timed out; there is no further wait until these are readable."""
         self._gone: dict[Partition, tuple[int, int]] = {}
-        """How many offsets were skipped, and where the last of them ended."""
+        """Number of skipped offsets, and the end of the last gap, by partition."""
 
     def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Note the offsets behind what this process has written."""
+        """Record the end offsets of this process's writes."""
         with self._lock:
             for partition, end in ends.items():
                 if end > self._written.get(partition, 0):
                     self._written[partition] = end
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return `limit` records at offsets ≥ `start`; fewer only if there are no more at this moment, or they are large.
+        """Return `limit` records at offsets ≥ `start`, in order; fewer only at the end of the partition, or if they are large.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -92,7 +92,7 @@ class Reader:
         return self._read(partition, start, limit, self._at_hand(partition, start), None)
 
     def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
-        """Return what `read` returns, of several partitions, none twice; all missing records are fetched together.
+        """Return the result of `read` for several distinct partitions; all missing records are fetched together.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -114,20 +114,20 @@ class Reader:
         ]
 
     def _at_hand(self, partition: Partition, start: int) -> _Buffer | None:
-        """Return and drop the buffered chunk, if it begins at `start`."""
+        """Take the buffered chunk out of the buffer, if it begins at `start`."""
         with self._lock:
             buffer = self._buffers.pop(partition, None)
         return buffer if buffer is not None and buffer.at == start else None
 
     def _read(self, partition: Partition, start: int, limit: int, buffer: _Buffer | None, chunk: Chunk | None) -> list[Record]:
-        """Read from the buffered records.
+        """Read, beginning with the buffered records.
 
         Args:
-            partition: to be read.
-            start: first offset wanted.
-            limit: how many records, at most.
-            buffer: from an earlier call; `None`: none.
-            chunk: fetched during this call, after the buffer; `None`: not yet.
+            partition: partition to read.
+            start: first offset.
+            limit: maximum number of records.
+            buffer: chunk left from an earlier call; `None`: none.
+            chunk: chunk behind the buffer that this call has already fetched; `None`: none.
         """
         found: list[Record] = []
         size = 0
@@ -139,7 +139,7 @@ class Reader:
                     chunk = self._chunk(partition, begin)
                     self._note_gone(partition, begin, chunk.first)
                 buffer = _Buffer(chunk)
-                # Fewer than `limit` means that there are no more: merging readers rely on that.
+                # Fewer than `limit` records mean the end of the partition; merging readers rely on it.
                 at_end = chunk.behind >= chunk.stable
                 chunk = None
             if buffer.records:
@@ -154,19 +154,19 @@ class Reader:
         return found
 
     def gone(self, partition: Partition) -> int:
-        """Return how many offsets `read` and `read_each` have skipped because retention had deleted them; each is counted once."""
+        """Return the number of offsets skipped because retention had deleted their records; each counts once."""
         with self._lock:
             return self._gone.get(partition, (0, 0))[0]
 
     def _note_gone(self, partition: Partition, start: int, first: int) -> None:
         with self._lock:
             count, behind = self._gone.get(partition, (0, 0))
-            # What was not committed is read again.
+            # Uncommitted inputs are read again, and must not be counted twice.
             if first > (start := max(start, behind)):
                 self._gone[partition] = count + first - start, first
 
     def chunks(self, partition: Partition, start: int, end: int) -> Iterator[list[RawRecord]]:
-        """Yield the records from `start` to before `end`, a fetch at a time.
+        """Yield the records at offsets from `start` up to, not including, `end`, one fetch at a time.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -180,7 +180,7 @@ class Reader:
             yield list(chunk.records) if chunk.behind <= end else [raw for raw in chunk.records if raw.offset < end]
 
     def ends(self, partitions: list[Partition]) -> list[int]:
-        """Return the offset behind the last record that may be read, of each partition.
+        """Return the end offset of the readable records of each partition.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -227,7 +227,7 @@ class Reader:
         return chunk
 
     def _hides(self, partition: TopicPartition, end: int) -> bool:
-        """Tell whether, read up to `end`, a partition hides what this process has written, and that is to be waited for."""
+        """Return true if the read up to `end` misses records that this process has written, and must wait for them."""
         if end >= self._written.get(partition, 0):
             self._held_up.discard(partition)
             return False
@@ -251,10 +251,10 @@ class Reader:
 
 
 def record_of(partition: Partition, raw: RawRecord) -> Record:
-    """Return a record as the log's readers know it: its time in Kafka is when it was appended (`streams.topics`)."""
+    """Decode a record for readers of the log; its timestamp in Kafka is the append time (`streams.topics`)."""
     message, (shard, shardsequence, basis) = decode(raw.key, raw.value, raw.headers, raw.timestamp)
     appended = raw.timestamp * 1_000
     if partition.topic in INPUT_TOPICS:
-        # Here, not where it is appended: other producers' records are capped as well.
+        # Capped here, not by `append`, so that inputs of other producers are capped too.
         message = capped(message, appended)
     return _new_record((partition, raw.offset, message, shard, shardsequence, basis, appended, size_of(message)))

@@ -1,7 +1,7 @@
-"""Merged reading of several partitions: in append order, causes before effects.
+"""Merged reads of several partitions: in append order, causes before effects.
 
-Each broker stamps appends with its own clock, so times alone may put an output before an input that caused it, or reorder one
-transaction's outputs on several topics. A record's predecessors (its shard's sequence, its basis) take precedence.
+Each broker stamps appends with its own clock, so times alone may put an output before the input that caused it, or reorder one
+transaction's outputs on several topics. A record's predecessors (by its shard's sequence numbers and its basis) take precedence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
     time: int
     """Append time (milliseconds), never less than that of earlier records in its partition."""
     follows: bool
-    """Whether a stage wrote it: within one millisecond, inputs come before outputs."""
+    """True if a stage wrote it: within one millisecond, inputs come before outputs."""
     record: Record
 
 
@@ -39,19 +39,19 @@ def scan(
     start: Mapping[Partition, int],
     positions: Callable[[], Mapping[str, Stored]],
 ) -> Iterator[Record]:
-    """Yield the records of some partitions, up to the readable end when the iteration begins.
+    """Yield the records of some partitions, up to the readable end at the first iteration.
 
-    If several topics of stages are read, each shard is read up to the end of one of its transactions.
+    If several topics of stages are read, each shard's outputs end with a complete transaction.
 
     Args:
-        reader: reads over the log's connections.
-        partitions: the partitions to read.
-        wanted: selects records; `None`: all. Called before a record is decoded.
-        start: first offset of each; a partition without one is read from its beginning.
-        positions: returns the shards' positions by name, once all output up to them is readable; shards without one are read as far
-            as possible.
+        reader: reader of the log.
+        partitions: partitions to read.
+        wanted: filter for records, called before they are decoded; `None`: all.
+        start: first offset by partition; a partition without an entry is read from its beginning.
+        positions: returns the shards' positions by name, once all outputs up to them are readable; shards without one are read as
+            far as possible.
     """
-    # The ends of outputs are read first: then their inputs are certainly below the ends of inputs.
+    # The ends of outputs are fetched first, so that their inputs are below the ends of inputs.
     inputs = [partition for partition in partitions if partition.topic in INPUT_TOPICS]
     outputs = [partition for partition in partitions if partition.topic not in INPUT_TOPICS]
     shards: Mapping[str, Stored] = {}
@@ -69,7 +69,7 @@ def _run(reader: Reader, partition: Partition, start: int, end: int, wanted: Wan
     follows = partition.topic not in INPUT_TOPICS
     for chunk in reader.chunks(partition, start, end):
         for raw in chunk:
-            # A broker's clock may be set back; the order within a partition stays.
+            # A broker's clock may be set back; the order within a partition is kept.
             latest = max(latest, raw.timestamp)
             if wanted is None or wanted(raw):
                 yield Placed(latest, follows, record_of(partition, raw))
@@ -81,7 +81,7 @@ def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stor
     Each partition and each shard keeps its order, and an output comes after all inputs in its basis.
 
     Args:
-        runs: the records of each partition.
+        runs: records of each partition.
         shards: positions of shards by name; their later outputs are left out.
     """
     merge = _Merge(runs, shards)
@@ -89,7 +89,7 @@ def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stor
         before: list[Partition] = [partition]
         while before:
             cause = merge.cause_of(before[-1])
-            # Records of other programs with our metadata may form a cycle.
+            # Records of other programs with Lahar's metadata may form a cycle.
             if cause is None or cause in before:
                 record = merge.take(before.pop())
                 if record is not None:
@@ -99,28 +99,28 @@ def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stor
 
 
 class _Merge:
-    """The next record of each partition."""
+    """Next record of each partition."""
 
     def __init__(self, runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stored]) -> None:
         self._runs: Final = runs
         self._shards: Final = shards
         self._heads: dict[Partition, Placed] = {}
         self._by_shard: dict[str, dict[Partition, int]] = {}
-        """Shard → partition → shardsequence, of the heads."""
+        """Shard → partition → sequence number, of the next records."""
         self._queue: list[tuple[int, bool, int, int]] = []
-        """Sort keys (time, follows, index of the partition, offset) of heads and of records taken early as causes."""
+        """Sort keys (time, follows, index of the partition, offset) of the next records, and of records taken early as causes."""
         self._partitions: Final = list(runs)
         self._places: Final = {partition: place for place, partition in enumerate(runs)}
         self._damage: LogDamagedError | None = None
-        """Raised once all earlier records of its partition have been taken."""
+        """Error to raise once all earlier records of its partition have been taken."""
         for partition in runs:
             self._advance(partition)
 
     def earliest(self) -> Partition | None:
-        """Return the partition whose next record is the earliest; `None` if there is none.
+        """Return the partition with the earliest next record; `None` if there is none.
 
         Raises:
-            LogDamagedError: a partition's next record cannot be read.
+            LogDamagedError: the next record of a partition cannot be read.
         """
         if self._damage is not None:
             raise self._damage
@@ -145,7 +145,7 @@ class _Merge:
                 return first
         stored = self._shards.get(record.shard)
         if stored is not None:
-            for given, end in zip(stored.inputs, record.basis, strict=False):  # further inputs may have been added since
+            for given, end in zip(stored.inputs, record.basis, strict=False):  # inputs may have been added since
                 head = self._heads.get(given)
                 if head is not None and head.record.offset < end:
                     return given

@@ -1,19 +1,19 @@
-"""Connection settings of a Kafka cluster, from the usual environment variables of Kafka clients.
+"""Connection settings of a Kafka cluster, from the common environment variables of Kafka clients.
 
 | variable | meaning |
 |---|---|
-| `KAFKA_BOOTSTRAP_SERVERS` | `HOST:PORT,…`; a log's URL `kafka://HOST:PORT,…` wins |
+| `KAFKA_BOOTSTRAP_SERVERS` | `HOST:PORT,…`; a log URL `kafka://HOST:PORT,…` takes precedence |
 | `KAFKA_SECURITY_PROTOCOL` | `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL` |
 | `KAFKA_SASL_MECHANISM` | `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` |
-| `KAFKA_SASL_USERNAME`, `KAFKA_SASL_PASSWORD` | for the first three |
-| `KAFKA_SASL_TOKEN_PROVIDER` | for the last one: `module:callable`, which returns a token |
+| `KAFKA_SASL_USERNAME`, `KAFKA_SASL_PASSWORD` | for the first three mechanisms |
+| `KAFKA_SASL_TOKEN_PROVIDER` | for `OAUTHBEARER`: `module:callable`, which returns a token |
 | `KAFKA_SSL_CAFILE`, `KAFKA_SSL_CERTFILE`, `KAFKA_SSL_KEYFILE`, `KAFKA_SSL_KEYFILE_PASSWORD` | PEM files |
-| `KAFKA_SSL_CHECK_HOSTNAME` | `false` only where certificates name no host |
-| `KAFKA_TOPIC_PREFIX` | before every topic, group and transactional id: several logs in one cluster |
-| `KAFKA_START_SECONDS` | 60 unless given; so long a worker that starts before its brokers or topics waits for them |
-| `KAFKA_DELIVERY_SECONDS` | 120 unless given; so long an append waits for brokers that are away |
-| `KAFKA_SESSION_SECONDS` | 30 unless given: after so long a silence of a worker, others get its shards |
-| `KAFKA_COMPRESSION` | `zstd` unless given; `none`, `gzip`, `snappy`, `lz4` |
+| `KAFKA_SSL_CHECK_HOSTNAME` | `false` only if certificates have no host names |
+| `KAFKA_TOPIC_PREFIX` | prefix of every topic, group and transactional id, for several logs in one cluster |
+| `KAFKA_START_SECONDS` | default 60: time that a starting worker waits for its brokers and topics |
+| `KAFKA_DELIVERY_SECONDS` | default 120: time that an append waits for unavailable brokers |
+| `KAFKA_SESSION_SECONDS` | default 30: time without heartbeats after which a worker's shards are reassigned |
+| `KAFKA_COMPRESSION` | default `zstd`; `none`, `gzip`, `snappy`, `lz4` |
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRIES: Final = 3
 
 
 class KafkaSettings(BaseSettings):
-    """One Kafka cluster, and Lahar's names in it. Its `repr` shows no secrets."""
+    """Connection to one Kafka cluster, and Lahar's names in it. Its `repr` hides secrets."""
 
     model_config = SettingsConfigDict(env_prefix="KAFKA_", extra="ignore", frozen=True, hide_input_in_errors=True)
 
@@ -56,20 +56,20 @@ class KafkaSettings(BaseSettings):
     client_id: str = "lahar"
     topic_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{0,100}$")] = ""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "zstd"
-    """Of records. Their headers repeat themselves: zstd leaves a tenth of the bytes for 0.7 µs a record; lz4, at the level that
-    aiokafka asks for, a seventh for 4 µs."""
+    """Compression of records. Their headers are repetitive: zstd reduces them to a tenth in 0.7 µs per record; lz4, at the level
+    that aiokafka uses, to a seventh in 4 µs."""
     request_seconds: Annotated[float, Field(gt=0)] = 30.0
-    """How long the log tries to reach a broker before it is unavailable."""
+    """Time that the log tries to reach a broker before it is unavailable (seconds)."""
     delivery_seconds: Annotated[float, Field(gt=0)] = 120.0
-    """How long an append waits for brokers that restart, as `delivery.timeout.ms` of Kafka's clients says."""
+    """Time that an append waits for restarting brokers (seconds), like `delivery.timeout.ms` of Kafka's clients."""
     start_seconds: Annotated[float, Field(ge=0)] = 60.0
-    """How long a long-running process waits at its start for missing brokers and topics."""
+    """Time that a long-running process waits at its start for missing brokers and topics (seconds)."""
     session_seconds: Annotated[float, Field(ge=1)] = 30.0
-    """After which a group gives the shards of a worker that is silent to others. A restart should take less; brokers allow 6 s to
-    30 min unless they are told otherwise (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."""
+    """Time without heartbeats after which a worker's shards are reassigned (seconds). A restart should take less; brokers allow 6 s
+    to 30 min by default (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."""
     transaction_seconds: Annotated[float, Field(gt=0)] = 15.0
-    """After which the broker ends a transaction whose producer is silent. A frozen worker can block readers for that long; a commit
-    that takes longer is lost."""
+    """Time after which the broker aborts a transaction of a silent producer (seconds). A frozen worker can block readers that long;
+    a longer commit is lost."""
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -89,10 +89,10 @@ class KafkaSettings(BaseSettings):
 
     @classmethod
     def of_url(cls, url: str) -> KafkaSettings:
-        """Return the settings of the environment for the cluster that a log's URL names; `kafka://` leaves that to them too.
+        """Return the settings of the environment for a log URL; `kafka://` takes the servers from the environment too.
 
         Raises:
-            ValueError: the URL is of another form, or a setting does not fit.
+            ValueError: the URL has another form, or a setting is invalid.
         """
         must_name_no_login(url)
         if not url.startswith(URL_SCHEME):
@@ -107,30 +107,30 @@ class KafkaSettings(BaseSettings):
 
     @property
     def where(self) -> str:
-        """The cluster, for people."""
+        """Name of the cluster, for messages."""
         return f"Kafka at {self.bootstrap_servers}"
 
     def group(self, *parts: object) -> str:
-        """Return the name of a group or transactional id: `{prefix}lahar-lifecycle-0`.
+        """Return the name of a group or transactional id, such as `{prefix}lahar-lifecycle-0`.
 
-        It depends on nothing else: a shard opened under another name would fence no other holder.
+        It must depend on nothing else: a shard opened under another name would not fence its earlier holder.
         """
         return self.topic_prefix + "-".join(["lahar", *map(str, parts)])
 
     def client_arguments(self) -> dict[str, Any]:
-        """Return what aiokafka's clients, consumers and producers take to connect; for use within an event loop.
+        """Return the connection arguments of aiokafka's clients, consumers and producers; call it within an event loop.
 
         Raises:
             ValueError: a certificate or key cannot be read, or the token provider cannot be imported.
         """
-        # One broker that does not answer, frozen or cut off, must not use up all of the time: the others may.
+        # One unresponsive broker must not use up the time for the others.
         request_seconds = self.request_seconds / _TRIES
         arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": self.client_id,
             "security_protocol": self.security_protocol,
             "request_timeout_ms": int(request_seconds * 1000),
-            # A topic that has grown, or a partition that has moved, is noticed within this time at the latest.
+            # Maximum delay until a grown topic or a moved partition is detected.
             "metadata_max_age_ms": 10_000,
         }
         if self.security_protocol.endswith("SSL"):
@@ -151,7 +151,7 @@ class KafkaSettings(BaseSettings):
         if self.ssl_certfile is not None:
             password = self.ssl_keyfile_password
             with _usable(KAFKA_SSL_CERTFILE=self.ssl_certfile, KAFKA_SSL_KEYFILE=self.ssl_keyfile):
-                # Without a password Python would ask for one on the terminal.
+                # Without a password, OpenSSL would prompt for one on the terminal.
                 context.load_cert_chain(
                     self.ssl_certfile, self.ssl_keyfile, "" if password is None else password.get_secret_value()
                 )
@@ -159,7 +159,7 @@ class KafkaSettings(BaseSettings):
 
 
 class _Concealed(str):
-    """Text that does not show itself where values are shown: in dumps of arguments, in the frames of an error tracker."""
+    """Text with a masked `repr`, so that dumps of arguments and error trackers do not show it."""
 
     __slots__ = ()
 
@@ -176,7 +176,7 @@ def _named(fault: ErrorDetails) -> str:
 
 @contextmanager
 def _usable(**files: Path | None) -> Iterator[None]:
-    """Name the settings whose files cannot be used."""
+    """Convert errors of files to ValueError with the names of their settings."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,8 @@
-"""One shard of a stage on Kafka: a transactional id, a consumer group and a part of the compacted topic `snapshots`.
+"""One shard of a stage on Kafka: a transactional id, a consumer group, and its records in the compacted topic `snapshots`.
 
-Opening follows this order; each step prevents a way of doubling outputs:
-1. Initialise the producer's transactional id. That fences the earlier holder and ends its open transaction, so the position is
-final. 2. Wait until all earlier output is readable: another producer's open transaction hides the records after it in its
-    partition.
-3. Read position and snapshot.
+Opening follows these steps; each prevents duplicate outputs: 1. Initialise the producer's transactional id. That fences the earlier
+holder and aborts its open transaction, so the position is final. 2. Wait until all earlier output is readable: another producer's
+open transaction hides the records after it in its partition. 3. Read position and snapshot.
 """
 
 from __future__ import annotations
@@ -32,14 +30,14 @@ _SMALLER: Final = 8
 
 
 class KafkaShard:
-    """The right to process one shard of a log."""
+    """Write access to one shard of a log on Kafka."""
 
     def __init__(self, cluster: Cluster, shard: ShardId, inputs: Sequence[Partition]) -> None:
-        """Take over the shard.
+        """Open the shard and fence its earlier holder.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached, or another producer's transaction does not end.
-            LayoutError: the shard was run before with other inputs, or over fewer partitions.
+            LayoutError: the shard ran before with other inputs, or on fewer partitions.
             LogDamagedError: the shard has written before, but its position is lost.
         """
         self.cluster = cluster
@@ -64,11 +62,11 @@ class KafkaShard:
 
     @property
     def position(self) -> Position:
-        """The committed position, by this holder or an earlier one."""
+        """Committed position, by this or an earlier holder."""
         return self._position
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every snapshot record of the shard as of `position`."""
+        """Yield every snapshot record of the shard at `position`."""
         # Records read at the opening are valid until the first commit.
         records, self._records = self._records, None
         if records is None:
@@ -89,7 +87,7 @@ class KafkaShard:
         if self._failure is not None:
             raise self._failure
         if any(output.topic == "dead-letters" for output in commit.outputs):
-            # The dead letter may be a record whose key belongs to another partition, as the topic has grown.
+            # The dead letter may be a record in the wrong partition, because the topic has grown.
             self.cluster.learn()
         self.cluster.must_not_have_grown()
         self._records = None
@@ -107,7 +105,7 @@ class KafkaShard:
             self.producer.close()
             if self._failure is error or not isinstance(error, Exception):
                 raise
-            # aiokafka keeps its error for a while; the traceback would keep the callers' frames and so the state in memory.
+            # aiokafka keeps its error for a while; its traceback would keep the callers' frames, and so the state, in memory.
             raise self._failure from error.with_traceback(None)
         self.cluster.wrote(written)
         self._position = position
@@ -116,7 +114,7 @@ class KafkaShard:
     marks_are_free: Final = False
 
     def mark(self, text: str) -> None:
-        """Save a mark of the current work, outside all transactions: as metadata of a consumer group of the shard's own.
+        """Store a mark of the current decision outside of any transaction, as metadata of a separate consumer group.
 
         Raises:
             LogUnavailableError: the cluster cannot be written.
@@ -139,7 +137,7 @@ class KafkaShard:
         """Release the shard. Idempotent."""
         if not self._closed:
             self._closed = True
-            # The traceback refers to the callers' frames and so to the state: a reference cycle.
+            # The traceback refers to the callers' frames, and so to the state: a reference cycle.
             self._failure = None
             self.producer.close()
             self.cluster.held.discard(self)
@@ -152,7 +150,7 @@ class KafkaShard:
                 return self.producer.transact(self._batches(commit, stored), offsets, self._group)
             except BatchTooLargeError as error:
                 if error.count > 1:
-                    # Smaller batches may fit where one large batch did not. The smaller size stays while the shard is open.
+                    # Smaller batches may fit where a large one did not. The smaller size is kept while the shard is open.
                     self._batch_bytes //= _SMALLER
                 self._restart_producer()
                 if error.count == 1:
@@ -172,13 +170,13 @@ class KafkaShard:
         return batches
 
     def _restart_producer(self) -> None:
-        """Abort the transaction and continue with a new producer: brokers expect consecutive batch numbers; one was rejected."""
-        # The abort fails if this holder is fenced; a new producer without it would fence the holder that has taken over.
+        """Abort the transaction and replace the producer: brokers expect consecutive batch numbers, and one was rejected."""
+        # The abort fails if this holder is fenced; a new producer without it would fence the new holder.
         self.producer.abort()
         self.producer.close()
         self.producer = Producer(self.cluster.background, self.cluster.settings, self._group, self._batch_bytes)
         self._epoch = self.producer.epoch
-        # Another process may have taken over in between, and this producer has just fenced it.
+        # This new producer may just have fenced a process that took over in between.
         must_not_have_moved(self.cluster, self._shard, self._epoch, self._position, self._position)
 
     def _place(self, output: Output) -> TopicPartition:

@@ -1,4 +1,4 @@
-"""Positions of shards on Kafka: for opening one, describing one, and reading topics that several write."""
+"""Positions of shards on Kafka: to open or view a shard, and to read topics that several shards write."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ __all__ = [
 STATE_MARK: Final = b"\x00"
 """Prefix of each state in `snapshots`: an empty value would be a tombstone."""
 _STAGES: Final = ("lifecycle", "scheduling", "billing", "budgets")
-"""Stages whose shards may write the topics: readers of several topics wait for their last transactions."""
+"""Stages whose shards write the topics; readers of several topics wait for their last transactions."""
 _TAIL: Final = 50
-"""Offsets at the end of `snapshots` that contain the last position of a shard that has just committed."""
+"""Number of offsets at the end of `snapshots` that contain the last position of a shard that has just committed."""
 _WRITTEN: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
 """Topics that a stage may write, except its own inputs; a stage may write inputs of another one."""
 _PAUSE_SECONDS: Final = 0.01
 _VISIBLE_SECONDS: Final = 1.0
-"""Time within which a committed transaction becomes readable."""
+"""Time within which a committed transaction becomes readable (seconds)."""
 _MARGIN_SECONDS: Final = 15.0
-"""A broker looks for expired transactions every 10 s."""
+"""Margin for the abort of expired transactions, which brokers check every 10 s (seconds)."""
 
 
 def must_not_have_moved(cluster: Cluster, shard: ShardId, epoch: int, before: Position, attempted: Position) -> None:
-    """Check that no other process has run a shard since this process failed to commit to it, without fencing anybody.
+    """Check, without fencing, that no other process has run a shard since a commit of this process failed.
 
-    A process that was frozen during a commit may wake after its transaction expired and another process took over.
+    A process that was frozen during a commit may continue after its transaction expired and another process took over.
 
     Args:
         cluster: cluster of the shard.
-        shard: the shard to open again.
+        shard: shard to open again.
         epoch: producer epoch of this process.
         before: position before the failed commit.
         attempted: position if that commit was written after all.
@@ -63,12 +63,12 @@ def must_not_have_moved(cluster: Cluster, shard: ShardId, epoch: int, before: Po
     """
     partition = cluster.place("snapshots", shard.number)
     with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
-        # A commit of another process may become readable some milliseconds later. An open transaction of this process keeps the
-        # partition unreadable for longer, but then no other process has committed.
+        # A commit of another process may become readable some milliseconds later. An open transaction of this process blocks the
+        # partition for longer, but then no other process has committed.
         with suppress(KafkaTimeoutError):
             cluster.background.run(_settled(cluster, [partition], _VISIBLE_SECONDS))
         stored = from_group(cluster.background.run(_offsets(cluster, shard)))
-    # A group's offsets may become visible later than the records of the transaction, whose last record has the same position.
+    # A group's offsets may become visible later than the transaction's records, whose last one has the same position.
     end = cluster.reader.ends([partition])[0]
     stored = latest(stored, *(found for _, found in _recorded(cluster, partition, max(end - _TAIL, 0), end, {str(shard)})))
     if stored is not None and stored.position != attempted and _advance(stored.position) > _advance(before):
@@ -80,7 +80,7 @@ def _advance(position: Position) -> tuple[int, int]:
 
 
 def look(cluster: Cluster, shard: ShardId) -> ShardView | None:
-    """Return the state of a shard, without taking it over; `None` if it has never committed.
+    """Return position and snapshot of a shard without opening it; `None` if it has never committed.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
@@ -93,9 +93,9 @@ def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored
     """Return the position of a shard's last commit, from its group or else its snapshot; `None` if it has never committed.
 
     Args:
-        cluster: its numbers of partitions may still be unknown.
-        shard: the shard.
-        snapshots: the partition with the shard's snapshot.
+        cluster: cluster, whose partition counts may still be unknown.
+        shard: shard.
+        snapshots: partition of the shard's snapshot.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached.
@@ -106,7 +106,7 @@ def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored
         return stored
     end = cluster.reader.ends([snapshots])[0]
     tail = max(end - _TAIL, 0)
-    # A commit ends with its position, so the last one is near the end, unless many aborted records follow it.
+    # A commit ends with its position, so the last one is near the end, unless many aborted records follow.
     return latest(*(found for _, found in _recorded(cluster, snapshots, tail, end, {str(shard)}))) or latest(
         *(found for _, found in _recorded(cluster, snapshots, 0, tail, {str(shard)}))
     )
@@ -115,7 +115,7 @@ def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored
 def _recorded(
     cluster: Cluster, partition: Partition, start: int, end: int, shards: Container[str]
 ) -> Iterator[tuple[str, Stored | None]]:
-    """Yield the positions of some shards in a range of `snapshots`, with the names of the shards."""
+    """Yield the positions of some shards in a range of `snapshots`, with the shards' names."""
     for chunk in cluster.reader.chunks(partition, start, end):
         for raw in chunk:
             if (name := (raw.key or b"").decode(errors="replace")) in shards:
@@ -140,10 +140,10 @@ def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tu
             else:
                 found.pop(key, None)
     stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
-    # Its inputs stay out: another stage writes them, and its transaction may be open.
+    # Without its inputs: another stage writes them, and may have an open transaction.
     outputs = _outputs(cluster, shard, () if stored is None else stored.inputs)
     with unavailable_if(f"the outputs of shard {shard} on {cluster.settings.where} cannot be read"):
-        # The holder may have committed meanwhile, and its records become readable in `snapshots` first.
+        # The holder may have committed meanwhile; its records become readable in `snapshots` first.
         cluster.background.run(_settled(cluster, outputs))
     # A subject that is not text was not written by Lahar, and cannot be deleted by name.
     subjects = {key[len(prefix) :].decode(): value for key, value in found.items() if _is_text(key)}
@@ -151,7 +151,7 @@ def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tu
 
 
 def _outputs(cluster: Cluster, shard: ShardId, inputs: Sequence[Partition] = ()) -> list[Partition]:
-    """Return the partitions that a shard may have written; the only shard of its stage (`Log.open`) writes to any."""
+    """Return the partitions that a shard may have written; the only shard of its stage (`Log.open`) may write to all."""
     taken = {topic for topic, _ in inputs} or INPUT_TOPICS
     topics = [topic for topic in _WRITTEN if topic not in taken]
     if len(taken) < len(inputs):
@@ -170,7 +170,7 @@ def _is_text(key: bytes) -> bool:
 def positions_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str, Stored]:
     """Return, by name, the positions of the shards that may have written some partitions, once all output up to them is readable.
 
-    Omits shards that never committed, or so long ago that brokers have forgotten their groups.
+    Shards that never committed, or whose groups the brokers have deleted, are left out.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
@@ -181,7 +181,7 @@ def positions_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str,
         cluster.background.run(_settled(cluster, snapshots))
         committed = cluster.background.run(_offsets_of(cluster, shards.values()))
     found = {name: from_group(offsets) for name, offsets in zip(shards, committed, strict=True)}
-    # A group's offsets may become visible later than the records of the transaction, whose last record has the same position.
+    # A group's offsets may become visible later than the transaction's records, whose last one has the same position.
     for partition, end in zip(snapshots, cluster.reader.ends(snapshots), strict=True):
         for name, stored in _recorded(cluster, partition, max(end - _TAIL, 0), end, found):
             found[name] = latest(found[name], stored)
@@ -191,7 +191,7 @@ def positions_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str,
 
 
 def shards_of(number: int) -> list[ShardId]:
-    """Return the shards with a number, one of each stage."""
+    """Return the shards with a number, one per stage."""
     return [ShardId(stage, number) for stage in _STAGES]
 
 
@@ -201,7 +201,7 @@ async def _offsets_of(cluster: Cluster, shards: Iterable[ShardId]) -> list[dict[
 
 async def _settled_offsets(cluster: Cluster, shard: ShardId, snapshots: Partition) -> dict[Partition, tuple[int, str]]:
     """Return the group's offsets, once all snapshots up to them are readable."""
-    # First end the open transaction of the last holder, which hides its offsets.
+    # Wait for the open transaction of the last holder, which hides its offsets.
     await _settled(cluster, [snapshots])
     offsets = await _offsets(cluster, shard)
     # A live holder may have committed since, and its offsets become visible before its records.
@@ -214,12 +214,12 @@ async def _offsets(cluster: Cluster, shard: ShardId) -> dict[Partition, tuple[in
 
 
 async def _settled(cluster: Cluster, partitions: Sequence[Partition], seconds: float | None = None) -> None:
-    """Wait until all records now in some partitions are readable.
+    """Wait until all present records of some partitions are readable.
 
-    Open transactions end within their time-out; those begun later follow the records of interest.
+    Open transactions end within their time-out; records of later ones follow the present records.
 
     Raises:
-        KafkaTimeoutError: not within `seconds`, or, without it, within the time-out of transactions.
+        KafkaTimeoutError: they are not readable within `seconds`, or, if `None`, within the transaction time-out plus a margin.
     """
     names = [cluster.name(partition) for partition in partitions]
     written = await cluster.wire.ends(names, committed=False)
@@ -231,10 +231,10 @@ async def _settled(cluster: Cluster, partitions: Sequence[Partition], seconds: f
 
 
 def must_not_have_written(cluster: Cluster, shard: ShardId, inputs: Sequence[Partition]) -> None:
-    """Check that a shard without a position has written nothing: it would write all of it again.
+    """Check that a shard without a position has no outputs, because it would write them again.
 
     Raises:
-        LogDamagedError: it has written.
+        LogDamagedError: the shard has outputs.
         LogUnavailableError: the cluster cannot be reached.
     """
     for partition in _outputs(cluster, shard, inputs):

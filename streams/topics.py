@@ -1,7 +1,7 @@
-"""The topics: declared partitions and retention, and their comparison with a cluster.
+"""Topic declarations: partitions and retention, and their comparison with a cluster.
 
-`pods jobs decisions job-events billing`, and what is kept beside them by shard, have equal partition counts. Nothing here changes a
-count: keys would move to other partitions and lose their order.
+`pods jobs decisions job-events billing` have equal partition counts. This module changes no count, because keys would move to other
+partitions and lose their order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aiokafka.errors import (
 from engine.events import Topic
 from engine.events.vocabulary import SINGLE_TOPICS
 from streams.client.connecting import administrator, client_of
-from streams.client.metadata import heard
+from streams.client.metadata import fetch_from_each
 from streams.client.retry import retried
 from streams.errors import TopicsDifferError, unavailable_if
 from streams.settings import KafkaSettings
@@ -56,29 +56,29 @@ _RIGHTS_TO_PLAN: Final = "let this user describe the topics and their configs"
 _RIGHTS_TO_APPLY: Final = "let this user create the topics, describe them, and describe and alter their configs"
 
 CO_PARTITIONED: Final[tuple[Topic, ...]] = ("pods", "jobs", "decisions", "job-events", "billing")
-"""Equal counts, checked whenever a log is opened: shard p owns partition p of them."""
+"""Topics with equal partition counts, checked whenever a log is opened: shard p owns partition p of each."""
 
 _LARGEST_RECORD: Final = 4 << 20
-"""Bytes. A job may be as large as etcd lets it (1.5 MiB), and the event about it carries it whole."""
+"""Maximum record size (bytes). A job may reach etcd's limit of 1.5 MiB, and its event includes the whole job."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How a topic is kept."""
+    """Retention of a topic."""
 
     retention: int
-    """Milliseconds since a record was appended; -1: for ever. A compacted topic keeps the last record of each key for ever."""
+    """Time since the append (milliseconds); -1: unlimited. A compacted topic keeps the last record of each key."""
     cleanup: Literal["delete", "compact"] = "delete"
     more: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Kafka."""
+    """Further topic settings of Kafka."""
 
     def config(self) -> dict[str, str]:
-        """Return the settings in Kafka's own names."""
+        """Return the topic configuration under Kafka's names."""
         return {
             "cleanup.policy": self.cleanup,
             "retention.ms": str(self.retention),
             "max.message.bytes": str(_LARGEST_RECORD),
-            # An importer's records are years old: retention counts from when they were appended. And one clock stamps a partition.
+            # Retention counts from the append, because imported records are years old; and a partition has a single clock.
             "message.timestamp.type": "LogAppendTime",
             **self.more,
         }
@@ -87,7 +87,7 @@ class RetentionPolicy:
 TOPICS: Final[dict[Topic, RetentionPolicy]] = {
     "pods": RetentionPolicy(14 * _DAY_MS),
     "jobs": RetentionPolicy(14 * _DAY_MS),
-    # State is the fold of these, from their beginning.
+    # State is the fold of these topics from their beginning.
     "cluster": RetentionPolicy(_FOREVER),
     "job-events": RetentionPolicy(_FOREVER),
     "scheduling": RetentionPolicy(_FOREVER),
@@ -95,20 +95,20 @@ TOPICS: Final[dict[Topic, RetentionPolicy]] = {
     "billing": RetentionPolicy(_FOREVER),
     "budgets": RetentionPolicy(_FOREVER),
     "preemptions": RetentionPolicy(_FOREVER),
-    # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
-    # beginning nor be restored from an export.
+    # Dead letters are outputs too: without them a shard's outputs have a gap, and can neither be folded from the beginning nor
+    # restored from an export.
     "dead-letters": RetentionPolicy(_FOREVER),
-    # Opening a shard reads all of it, so replaced records should be compacted soon.
+    # Opening a shard reads all of its records, so replaced ones should be compacted soon.
     "snapshots": RetentionPolicy(
         _FOREVER, "compact", {"segment.bytes": str(64 << 20), "segment.ms": str(_DAY_MS), "min.cleanable.dirty.ratio": "0.2"}
     ),
 }
-"""Every topic. Inputs are retained for less time than finished jobs are remembered (30 days), so repeats are recognised."""
+"""All topics. Inputs are retained for less time than finished jobs are remembered (30 days), so that duplicates are detected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A topic as it is to be."""
+    """Declared topic."""
 
     name: str
     partitions: int
@@ -118,17 +118,17 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a cluster has otherwise than it is declared."""
+    """Difference between a cluster and the declaration."""
 
     topic: str
     setting: str
-    """`topic` (it is missing), `partitions`, `replication`, or Kafka's name of a setting."""
+    """`topic` (missing), `partitions`, `replication`, or Kafka's name of a setting."""
     found: str
     wanted: str
 
     @property
     def can_be_applied(self) -> bool:
-        """Return whether `apply` can change it."""
+        """True if `apply` can change it."""
         return self.setting not in _REMEDIES
 
     def __str__(self) -> str:
@@ -143,12 +143,12 @@ def topic_name(settings: KafkaSettings, topic: Topic) -> str:
 
 
 def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> list[Declared]:
-    """Return all topics as they are to be.
+    """Return all topic declarations.
 
     Args:
-        settings: give the prefix of their names.
-        partitions: of each topic, except of those in `SINGLE_TOPICS`: two to four times the shards ever needed.
-        replication: copies of each record. Of three, two must be written before a record counts.
+        settings: settings with the prefix of topic names.
+        partitions: partitions per topic, two to four times the number of shards ever needed; topics in `SINGLE_TOPICS` have one.
+        replication: replication factor. Of three replicas, two must have written a record before it is acknowledged.
     """
     in_sync = {"min.insync.replicas": str(max(replication - 1, 1))}
     return [
@@ -160,10 +160,10 @@ def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> 
 
 
 async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
-    """Return how a cluster differs from the declaration; nothing is changed.
+    """Return the differences between a cluster and the declaration; changes nothing.
 
     Raises:
-        LogUnavailableError: the cluster cannot be reached, or says no.
+        LogUnavailableError: the cluster cannot be reached, or rejects the request.
     """
     with unavailable_if(f"the topics of {settings.where} cannot be read", {TopicAuthorizationFailedError: _RIGHTS_TO_PLAN}):
         async with administrator(settings) as admin:
@@ -171,14 +171,14 @@ async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Differen
 
 
 async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
-    """Create missing topics and set differing settings.
+    """Create missing topics and change differing settings.
 
     Returns:
         The changes made.
 
     Raises:
-        TopicsDifferError: a count of partitions or copies differs; nothing was changed.
-        LogUnavailableError: the cluster cannot be reached, or says no.
+        TopicsDifferError: a partition count or replication factor differs; nothing was changed.
+        LogUnavailableError: the cluster cannot be reached, or rejects the request.
     """
     with unavailable_if(f"the topics of {settings.where} cannot be made", {TopicAuthorizationFailedError: _RIGHTS_TO_APPLY}):
         async with administrator(settings) as admin:
@@ -232,7 +232,7 @@ async def _differences(admin: Any, wanted: list[Declared]) -> list[Difference]: 
 
 
 async def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, tuple[str, bool]]]:  # noqa: ANN401  aiokafka has no types
-    """Return topic → setting → (value, set for this topic)."""
+    """Return topic → setting → (value, true if set for this topic)."""
     if not names:
         return {}
     answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
@@ -240,7 +240,7 @@ async def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, tuple[st
     for answer in answers:
         for code, text, _, name, entries in answer.resources:
             if for_code(code) is UnknownTopicOrPartitionError:
-                continue  # it was deleted since it was listed
+                continue  # deleted since the listing
             _must_be_done(code, name, text)
             # Name, value, read-only, source (1: this topic), …
             found[name] = {entry[0]: (entry[1] or "", entry[3] == 1) for entry in entries}
@@ -253,7 +253,7 @@ async def _create(admin: Any, topics: list[Declared]) -> None:  # noqa: ANN401  
     made = [NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=topic.config) for topic in topics]
     answer = await admin.create_topics(made)
     for name, code, *text in answer.topic_errors:
-        # Somebody else may be making them at the same moment.
+        # Another process may be creating them at the same time.
         if for_code(code) is not TopicAlreadyExistsError:
             _must_be_done(code, name, text[0] if text else None)
 
@@ -262,7 +262,7 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
     to_set = {difference.topic for difference in differences if difference.setting != "topic"}
     if not to_set:
         return
-    # The request replaces all that was set for a topic: what others have set stays only if it is given again.
+    # The request replaces all settings of a topic, so the settings of others are repeated in it.
     held = await _configs(admin, sorted(to_set))
     _must_be_known(to_set, held)
     resources = []
@@ -276,14 +276,14 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
 
 
 async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
-    # The controller has accepted; brokers learn of it at different times, and the caller may ask any of them next.
+    # The controller has accepted the topics, but brokers learn of them at different times, and the caller may use any broker next.
     counts = {topic.name: topic.partitions for topic in wanted}
     client = client_of(admin)
     await client.force_metadata_update()
-    told = await heard(client, list(counts), _SEEN_SECONDS)
-    if refused := {name for answer in told.values() if not isinstance(answer, Exception) for name in answer.refused}:
+    answers = await fetch_from_each(client, list(counts), _SEEN_SECONDS)
+    if refused := {name for answer in answers.values() if not isinstance(answer, Exception) for name in answer.refused}:
         raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
-    behind = [broker for broker, answer in sorted(told.items()) if isinstance(answer, Exception) or answer.partitions != counts]
+    behind = [broker for broker, answer in sorted(answers.items()) if isinstance(answer, Exception) or answer.partitions != counts]
     if behind:
         raise StaleMetadata(f"not at broker {', '.join(map(str, behind))}")
     if differences := await _differences(admin, wanted):
@@ -291,7 +291,7 @@ async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: AN
 
 
 def _must_be_known(topics: Collection[str], *answers: Collection[str]) -> None:
-    # The next broker may not know a topic that the last one named; or it has been deleted meanwhile.
+    # Brokers may differ in their metadata, or the topic was deleted meanwhile.
     if unknown := sorted(name for name in topics if any(name not in answer for answer in answers)):
         raise StaleMetadata(f"not every broker knows {', '.join(unknown)}")
 

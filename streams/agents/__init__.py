@@ -1,10 +1,10 @@
-"""Agents: functions that are called with committed job events from Kafka. See `docs/agents.md`.
+"""Agents: functions that Lahar calls with committed events from Kafka. See `docs/agents.md`.
 
     from streams.agents import agent, job_events
 
     @agent(job_events, level="job", to="Completed")
     async def paid(event):
-        if not event.data.inferred:  # an inferred end may be taken back
+        if not event.data.inferred:  # an inferred end may be revised
             print("paid", event.subject)
 
 Declaring agents needs nothing beside Lahar; running them (`lahar agents run MODULE`) needs Faust, the extra `lahar[agents]`.

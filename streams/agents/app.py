@@ -1,4 +1,4 @@
-"""The Faust app that runs agents: Lahar's topics, codec and connection ready made."""
+"""Faust app of the agents: Lahar's topics, codec and connection settings."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ from streams.topics import topic_name
 __all__ = ["AgentApp", "EventSchema"]
 
 _COMMIT_SECONDS: Final = 1.0
-"""About so much is given again after a kill."""
+"""Interval of offset commits (seconds): events of about this period are delivered again after a crash."""
 _HEARTBEAT_SECONDS: Final = 1.0
 _SESSION_SECONDS: Final = 10.0
-"""After which the partitions of a process that was killed go to others. Heartbeats come from a thread that runs no agent."""
+"""Time until the partitions of a killed process are reassigned (seconds). A separate thread sends the heartbeats."""
 _WATCH_SECONDS: Final = 0.5
 _SEEK_SECONDS: Final = 24 * 3_600.0
-"""Time limit for finding the starting offsets: without a broker, snapshots are retried. After it Faust would start at wrong
-offsets."""
+"""Time limit (seconds) for finding the starting offsets; snapshots are retried while no broker answers. After the limit Faust would
+start at wrong offsets."""
 _POLL_RECORDS: Final = 2_000
-"""Taken over at once. Without a bound, all that was fetched lies about as objects: 0.7 GB with four partitions instead of 0.15."""
+"""Records per poll. Without a bound, all fetched records become objects: 0.7 GB in place of 0.15 GB with four partitions."""
 
-# Without a handler Python would print their messages about unreachable brokers.
+# Without a handler, Python prints their messages about unreachable brokers to stderr.
 for _name in ("faust", "mode"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class _WithoutWeb(BootStrategy):
-    """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses."""
+    """Starts no web server, whatever the options of `faust worker` are; it would listen on all addresses."""
 
     enable_web = False
 
 
 class EventSchema(faust.Schema[Any, Any]):
-    """Reads records in CloudEvents' binary or structured mode: keys as bytes, values as `Received`.
+    """Deserializes records in CloudEvents' binary or structured mode: keys as bytes, values as `Received`.
 
-    It never fails: what is no event says so when its event is asked for. Faust acknowledges a record that its
-    codec refuses at once, before those that stand before it are done.
+    Deserialization never fails; an invalid record raises when its event is read. Faust would acknowledge a record with a codec
+    error at once, before the records ahead of it are done.
     """
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> Any:  # noqa: ANN401, ARG002  as Faust calls it
-        """Return the key as it is."""
+        """Return the key unchanged."""
         return message.key
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:  # noqa: ANN401, ARG002  as Faust calls it
-        """Return the record, headers and all."""
+        """Return the record with its headers."""
         held, _metadata = decode(message.key, message.value, message.headers or (), int((message.timestamp or 0) * 1_000))
         return Received(held, message.topic, message.partition, message.offset)
 
 
 class AgentApp(faust.App):
-    """A `faust.App` for one `Agents`; plain Faust agents may be added with `@app.agent(app.source(job_events))`.
+    """Faust app of one `Agents`; plain Faust agents can be added with `@app.agent(app.source(job_events))`.
 
-    There are no tables on disk, no pickle, no web server, and it makes no topics.
+    It has no tables on disk, no pickle, no web server, and creates no topics.
     """
 
     BootStrategy = _WithoutWeb
@@ -79,14 +79,14 @@ class AgentApp(faust.App):
     def __init__(
         self, declared: Agents, settings: KafkaSettings, *, instance: str | None = None, back_off: BackOff = BACK_OFF
     ) -> None:
-        """Describe it; nothing is connected before it starts.
+        """Configure the app; it connects when it starts.
 
         Args:
-            declared: what it runs.
-            settings: which cluster, how to reach it, and the prefix of its topics.
-            instance: name of the process within the group, the same after a restart, which then has its partitions back at once
-                (static membership); `None`: those of a process that was killed wait for 10 s.
-            back_off: of a function that fails, before it is given the event again.
+            declared: agents to run.
+            settings: connection, and prefix of topic names.
+            instance: name of the process in the group, stable across restarts, so that it gets its partitions back at once (static
+                membership); `None`: a killed process's partitions are reassigned after 10 s.
+            back_off: delays before an event is delivered again to a function that failed.
         """
         self.settings: Final = settings
         self.agents_declared: Final = declared
@@ -100,10 +100,10 @@ class AgentApp(faust.App):
         self._seeding = 0
         self._turned: float | None = None
         self.replaced = False
-        """Another process of the group has taken this one's name and membership."""
+        """Set when another process of the group has taken over this one's instance name."""
         super().__init__(
             settings.group("agents", declared.name),
-            # Faust reads settings of its own from the environment: other ones than Lahar's, and other defaults.
+            # Faust reads its own settings from the environment, with names and defaults that differ from Lahar's.
             env={},
             broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
             autodiscover=False,
@@ -118,7 +118,7 @@ class AgentApp(faust.App):
             processing_guarantee="at_least_once",
             producer_compression_type=None if settings.compression == "none" else settings.compression,
             store="memory://",
-            # A function that fails again and again would hold up every rebalance and the end of the process.
+            # A function that keeps failing would delay every rebalance and the shutdown.
             stream_wait_empty=False,
             topic_allow_declare=False,
             topic_disable_leader=True,
@@ -132,21 +132,21 @@ class AgentApp(faust.App):
         self.task(self._watch)
 
     def source(self, source: Source) -> Any:  # noqa: ANN401  a channel of Faust
-        """Return a topic of Lahar; its values are `Received`."""
+        """Return the Faust topic of a source; its values are `Received`."""
         return self.topic(topic_name(self.settings, source.topic), schema=EventSchema())
 
     @property
     def topics_read(self) -> list[str]:
-        """Names in the cluster of the topics that declared agents read."""
+        """Names in the cluster of the topics that the declared agents consume."""
         return sorted({topic_name(self.settings, delivery.handler.source.topic) for delivery in self.deliveries})
 
     @property
     def refused(self) -> BaseException | None:
-        """Why Kafka does not let this process into its group; `None`: it does, as far as is known."""
+        """Error with which Kafka rejects this process from its group; `None` if there is none."""
         return None if self._consumer is None else cast("Consumer", self._consumer).refused
 
     def not_ready(self) -> list[str]:
-        """Return why the agents do not do their work now; empty if they do."""
+        """Return the reasons why the agents are not ready; empty if they are."""
         reasons = []
         if self._seeding:
             reasons.append(f"the snapshots of {self._seeding} partitions are being read")
@@ -157,26 +157,26 @@ class AgentApp(faust.App):
         return reasons
 
     def hangs(self, patience: float) -> list[str]:
-        """Return why no agent runs, if their loop has not turned for so long (seconds). Never blocks; callable from any thread."""
+        """Return a reason if the event loop of the agents has been blocked for `patience` seconds. Never blocks; thread-safe."""
         still = 0.0 if self._turned is None else time.monotonic() - self._turned
         return [f"the agents' loop has not moved for {still:.0f} s: one of them blocks it"] if still > patience else []
 
     async def resumed(self, offsets: Mapping[TP, int | None]) -> dict[TP, int | None]:
-        """Set this process's partitions.
+        """Start at these offsets after a rebalance.
 
         Args:
-            offsets: the next offset of each; `None`: the beginning.
+            offsets: next offset of each assigned partition; `None`: the beginning.
 
         Returns:
-            The starting offsets: new partitions begin with a snapshot where one can be used.
+            Starting offsets; a new partition starts from a snapshot if one is usable.
         """
         self._lose((self._assigned or set()) - set(offsets))
         for delivery in self.deliveries:
-            _tell(delivery.handler, "assigned", {Place(*tp) for tp in offsets})
+            _notify(delivery.handler, "assigned", {Place(*tp) for tp in offsets})
         new = set(offsets) - (self._assigned or set())
         seeds: dict[TP, list[Seed]] = {}
         if self.agents_declared.from_beginning and new:
-            # Another rebalance may cancel the seeding; then they are still new.
+            # A rebalance may cancel the seeding; the partitions then still count as new.
             seeds = await self._seeds(new)
             ends = await self.consumer.highwaters(*new)
             self._forget(new)
@@ -192,7 +192,7 @@ class AgentApp(faust.App):
         return dict(offsets)
 
     def _lose(self, tps: set[TP]) -> None:
-        """Give up partitions that another process has now."""
+        """Drop partitions that were assigned to another process."""
         if self._assigned is not None:
             self._assigned -= tps
         for tp in tps:
@@ -204,11 +204,11 @@ class AgentApp(faust.App):
             self._forget(tps)
 
     def _forget(self, tps: set[TP]) -> None:
-        """Forget the state of partitions, new ones included: a record in flight while they were lost may have left some."""
+        """Drop the state of partitions, including new ones: a record in flight at the loss may have left some."""
         places = {Place(*tp) for tp in tps}
         for delivery in self.deliveries:
             delivery.progress.forget(places)
-            _tell(delivery.handler, "lost", places)
+            _notify(delivery.handler, "lost", places)
 
     async def _seeds(self, new: set[TP]) -> dict[TP, list[Seed]]:
         self._seeding = len(new)
@@ -220,42 +220,42 @@ class AgentApp(faust.App):
         return {tp: found[tp.partition] for tp in new if tp.partition in found}
 
     async def drain(self) -> None:
-        """Finish the calls that run, begin no other, and commit."""
+        """Wait for running calls, start no others, and commit."""
         await asyncio.gather(*(delivery.drain() for delivery in self.deliveries))
         if self._consumer is not None and self._assigned:
             await self.consumer.commit()
 
     async def _turn(self) -> None:
-        """Show that the loop turns."""
+        """Record that the event loop is running."""
         while not self.should_stop:
             self._turned = time.monotonic()
             await self.sleep(_WATCH_SECONDS)
 
     async def _watch(self) -> None:
-        """Measure how much waits, and notice when a partition has been read up to where its end was."""
+        """Measure the lag, and detect when a partition was read up to the end that it had at the start."""
         while not self.should_stop:
             if self._assigned:
-                standings = await cast("Consumer", self.consumer).standings(list(self._assigned))
-                for tp, standing in standings.items():
+                positions = await cast("Consumer", self.consumer).read_positions(list(self._assigned))
+                for tp, position in positions.items():
                     if tp in self._assigned:
-                        self._stands(tp, standing)
+                        self._update_lag(tp, position)
             await self.sleep(_WATCH_SECONDS)
 
-    def _stands(self, tp: TP, standing: ReadPosition) -> None:
-        self.metrics.lag.labels(*map(str, tp)).set(max(standing.end - standing.at, 0))
-        if tp in self._to_rebuild and standing.at >= self._to_rebuild[tp]:
+    def _update_lag(self, tp: TP, position: ReadPosition) -> None:
+        self.metrics.lag.labels(*map(str, tp)).set(max(position.end - position.at, 0))
+        if tp in self._to_rebuild and position.at >= self._to_rebuild[tp]:
             del self._to_rebuild[tp]
             for delivery in self.deliveries:
-                _tell(delivery.handler, "rebuilt", {Place(*tp)})
+                _notify(delivery.handler, "rebuilt", {Place(*tp)})
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
 
     def _create_directories(self) -> None:
-        """Make none: there are no tables on disk."""
+        """Do nothing: there are no tables on disk."""
 
 
-def _tell(handler: Handler, what: Literal["assigned", "lost", "rebuilt"], places: set[Place]) -> None:
+def _notify(handler: Handler, what: Literal["assigned", "lost", "rebuilt"], places: set[Place]) -> None:
     """Notify a handler that keeps state per partition."""
     listener = cast("Callable[[set[Place]], None] | None", getattr(handler, what, None))
     if listener is not None:
@@ -263,14 +263,14 @@ def _tell(handler: Handler, what: Literal["assigned", "lost", "rebuilt"], places
 
 
 def _actor(delivery: Delivery) -> Callable[[Any], AsyncIterator[str]]:
-    """Return a delivery as Faust runs it; it yields each record's outcome, which `Agent.test_context` shows."""
+    """Return the Faust actor of a delivery; it yields each record's outcome for `Agent.test_context`."""
 
     async def take(stream: Any) -> AsyncIterator[str]:  # noqa: ANN401  a stream of Faust
         stream.enable_acks = False
         async for event in stream.events():
             outcome = await delivery.take(event.value)
             if outcome is None:
-                # Not done, so not acknowledged: the partition's next owner receives it. Faust ends this when the app stops.
+                # Neither done nor acknowledged: the partition's next owner receives it. Faust cancels this task when the app stops.
                 await asyncio.Event().wait()
                 return
             event.ack()

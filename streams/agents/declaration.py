@@ -1,6 +1,6 @@
-"""Declaring agents: which events a function wants, and which agents make one process.
+"""Declaration of agents: the events that a function selects, and the agents of one process.
 
-Nothing here needs Faust or a broker, so a module of agents can be imported and its functions tested anywhere.
+This module needs neither Faust nor a broker, so agents can be imported and tested anywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streams.agents.received import Received
 __all__ = ["TIME_LIMIT", "Agent", "Agents", "Handler", "Source", "agent", "billing", "current_type", "dead_letters", "job_events"]
 
 TIME_LIMIT: Final = 30.0
-"""How long one call of a function may take unless it is declared otherwise (seconds)."""
+"""Default time limit of one call of a function (seconds)."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -41,57 +41,57 @@ class Source:
 
 
 job_events: Final = Source("job-events")
-"""The truth: every change of jobs, tasks and attempts, ordered and gapless within a job."""
+"""Every change of jobs, tasks and attempts, ordered and gapless within a job."""
 billing: Final = Source("billing")
-"""What attempts used and what it costs, ordered and gapless within a job: `engine.billing.records` makes records of it."""
+"""Usage and charges of attempts, ordered and gapless within a job; `engine.billing.records` converts them to records."""
 dead_letters: Final = Source("dead-letters")
-"""Inputs that could not be read, ordered and gapless within a shard, which is the subject of its letters."""
+"""Undecodable inputs, ordered and gapless within a shard, which is their subject."""
 
 
 class Handler(Protocol):
-    """Consumer of a topic's records, one after another: a declared agent, or the built-in counters."""
+    """Sequential consumer of a topic's records: a declared agent, or the built-in counters."""
 
     @property
     def name(self) -> str:
-        """Unique within its process; its metrics carry it."""
+        """Name, unique within its process; a label of its metrics."""
 
     @property
     def source(self) -> Source:
-        """The topic of its records."""
+        """Source of its records."""
 
     @property
     def time_limit(self) -> float:
-        """How long one call may take (seconds)."""
+        """Time limit of one call (seconds)."""
 
     def wants(self, received: Received) -> bool:
-        """Return whether it selects a record.
+        """Return true if the agent selects a record.
 
         Raises:
-            UndecodableError: the record cannot be read.
+            UndecodableError: the record cannot be decoded.
             UnknownTypeError: its type is not in the vocabulary.
         """
 
     async def handle(self, received: Received) -> None:
-        """Process a selected record. Any exception means: not done, deliver it again."""
+        """Process a selected record. After an exception the record is delivered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A function and the events that it wants. Calling it calls the function, for tests."""
+    """A function with the events that it selects. Calling the agent calls the function, for tests."""
 
     name: str
     source: Source
     function: Function
     selector: Selector | None = None
-    """Transitions selected; `None`: also events that are no transitions."""
+    """Selected transitions; `None`: no condition on transitions, so that other events are selected too."""
     types: frozenset[str] = frozenset()
-    """Current names of the types wanted; empty: all."""
+    """Current names of the selected types; empty: all."""
     time_limit: float = TIME_LIMIT
-    """Seconds."""
+    """Time limit of one call (seconds)."""
 
     @property
     def origin(self) -> str:
-        """The function's location: `module:name`."""
+        """Location of the function: `module:name`."""
         place: Any = self.function if hasattr(self.function, "__qualname__") else type(self.function)
         return f"{place.__module__}:{place.__qualname__}"
 
@@ -100,7 +100,7 @@ class Agent:
         return self.function(event)
 
     def wants(self, received: Received) -> bool:
-        """Return whether a record is selected. Its data are read only if its type does not say no."""
+        """Return true if a record is selected; its data are decoded only if its type can match."""
         name = received.message.type
         if name and not self._wants_type(name):
             return False
@@ -120,7 +120,7 @@ class Agent:
         return level is not None and (not self.selector.levels or level in self.selector.levels)
 
     async def handle(self, received: Received) -> None:
-        """Give a record's event to the function."""
+        """Call the function with the record's event."""
         await self.function(received.event)
 
 
@@ -139,20 +139,20 @@ def agent(
     """Declare an asynchronous function to be an agent.
 
     Args:
-        source: the topic: `job_events`, `billing` or `dead_letters`.
-        level: of transitions: `job`, `task`, `replica`, or several; `None`, as in all that follow: any. With one of the first five
-            given, the function is told of transitions only, which stand on `job_events`.
+        source: topic to consume: `job_events`, `billing` or `dead_letters`.
+        level: levels of transitions: `job`, `task`, `replica`, or several. `None` selects all, here and below. If one of the first
+            five conditions is given, only transitions are selected; these are on `job_events`.
         from_: phases left.
         to: phases entered.
         reason: reasons.
         task: names of tasks.
-        types: types of events, by name (`lahar.job.opened.v1`) or class.
-        name: `None`: the function's name. Metrics and logs carry it.
-        time_limit: how long one call may take (seconds); a call that takes longer is cancelled and has failed.
+        types: event types, by name (`lahar.job.opened.v1`) or class.
+        name: name in metrics and logs; `None`: the function's name.
+        time_limit: time limit of one call (seconds); a longer call is cancelled and counts as failed.
 
     Raises:
-        AgentError: nothing can be selected so, the name or the time limit is none, or the function is not asynchronous or does not
-            take exactly one argument.
+        AgentError: the selection can match no event, the name or the time limit is invalid, or the function is not asynchronous or
+            does not take exactly one argument.
     """
 
     def declare(function: Function) -> Agent:
@@ -196,7 +196,7 @@ def _types(where: str, source: Source, types: str | type[Data] | Sequence[str | 
 
 
 def current_type(name: str) -> str:
-    """Return the type that a type is read as: itself, or the newest version of a historic one.
+    """Return the current type of an event type: itself, or the newest version of a historic one.
 
     Raises:
         UnknownTypeError: the name is not in the vocabulary.
@@ -210,22 +210,22 @@ def current_type(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Agents that run in one process as one consumer group: they wait for one another, and are known by one name."""
+    """Agents of one process and one consumer group; they share its offsets."""
 
     name: str
-    """Ends the name of the consumer group. Agents under a new name begin at the beginning of the topics."""
+    """Suffix of the consumer group's name. Agents under a new name start at the beginning of the topics."""
     handlers: Sequence[Handler]
     from_beginning: bool = False
-    """Keep no position; at each start read the topics from their beginning, or from where a snapshot ends with which all handlers
-    can begin (`streams.agents.seeding`): for what is rebuilt in memory."""
+    """Commit no offsets; start from the beginning of the topics, or from a snapshot that all handlers can use
+    (`streams.agents.seeding`): for state that is rebuilt in memory."""
     collectors: Sequence[Collector] = field(default=())
-    """Shown with the metrics of the process."""
+    """Collectors that are exported with the metrics of the process."""
 
     def __post_init__(self) -> None:
         """Check the names.
 
         Raises:
-            AgentError: the name is none, there is no agent, or two have one name.
+            AgentError: the name is invalid, there are no agents, or two have the same name.
         """
         if not _NAME.fullmatch(self.name):
             raise AgentError(f"agents {self.name!r}: give them a name of up to 100 letters, digits, `_`, `-` and `.`")

@@ -1,4 +1,4 @@
-"""Delivery of records to one agent: in order, repeated until done, without repeats of remembered ones."""
+"""Ordered delivery of records to one agent, with retries and without known duplicates."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from streams.agents.received import Received
 __all__ = ["Delivery"]
 
 _MOST_NAMES: Final = 1_000
-"""Most unknown types that are logged, once each; a producer could invent any number."""
+"""Maximum number of unknown types that are logged, each once; producers can send any number."""
 
 _log = logging.getLogger("lahar.agents")
 
 
 class Delivery:
-    """Gives one agent its records, one after the other."""
+    """Delivers records to one agent, one after another."""
 
     def __init__(self, handler: Handler, metrics: AgentMetrics, progress: Progress, back_off: BackOff = BACK_OFF) -> None:
-        """Begin; nothing is known of what was done before.
+        """Start without knowledge of earlier deliveries.
 
         Args:
             handler: the agent.
-            metrics: where it is counted what becomes of records.
-            progress: what it has done.
-            back_off: of a function that fails.
+            metrics: counters of outcomes.
+            progress: record of the events done.
+            back_off: delays after failures of the function.
         """
         self.handler = handler
         self.progress = progress
@@ -45,19 +45,19 @@ class Delivery:
         self._back_off = back_off
         self._stops = False
         self._at: Place | None = None
-        """Partition and offset of the current record."""
+        """Partition of the current record."""
         self._enough = asyncio.Event()
-        """Set when what has failed is not to be given again here."""
+        """Set when a failed event must not be retried by this process."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._unknown: set[str] = set()
         metrics.watch(handler.name)
 
     async def take(self, received: Received) -> Outcome | None:
-        """Take the next record; return when it is done.
+        """Deliver the next record; return when it is done.
 
         Returns:
-            Its outcome; `None`: the agent stops and the record is not done.
+            Its outcome; `None`: the agent is stopping and the record is not done.
         """
         if self._stops:
             return None
@@ -76,13 +76,13 @@ class Delivery:
         return outcome
 
     async def drain(self) -> None:
-        """Take no further record, and return when the call that runs is over (its time limit bounds that)."""
+        """Deliver no further record, and wait for the running call (at most its time limit)."""
         self._stops = True
         self._enough.set()
         await self._idle.wait()
 
     def lost(self, places: Collection[Place]) -> None:
-        """Stop retries in these partitions: another process owns them now, so later records here need not wait."""
+        """Stop retries in partitions that are now assigned to another process, so that later records here need not wait."""
         if self._at in places:
             self._enough.set()
 
@@ -110,7 +110,7 @@ class Delivery:
         return await self._give(received)
 
     async def _give(self, received: Received) -> Outcome | None:
-        """Call the function until it returns, the partition is lost, or the agent stops (`None`)."""
+        """Call the function until it succeeds, the partition is lost, or the agent stops (`None`)."""
         name, failures = self.handler.name, 0
         while True:
             began = time.monotonic()
@@ -132,28 +132,28 @@ class Delivery:
             return "lost"
 
     async def _call(self, received: Received) -> int | None:
-        """Call the function once; return `None` if it has returned, else how long it asked to be left alone (microseconds)."""
+        """Call the function once; return `None` on success, otherwise the delay that it requested (microseconds)."""
         limit = self.handler.time_limit
         try:
             async with asyncio.timeout(limit) as bound:
                 await self.handler.handle(received)
         except RetryLater as later:
-            self._say_failed(received, str(later))
+            self._log_failure(received, str(later))
             return later.delay
         except TimeoutError as error:
-            self._say_failed(received, f"took longer than {limit:g} s" if bound.expired() else describe(error))
+            self._log_failure(received, f"took longer than {limit:g} s" if bound.expired() else describe(error))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._say_failed(received, describe(error))
+            self._log_failure(received, describe(error))
         except Exception as error:  # noqa: BLE001  foreign code may raise anything
-            self._say_failed(received, describe(error))
+            self._log_failure(received, describe(error))
         else:
             return None
         return 0
 
-    def _say_failed(self, received: Received, why: str) -> None:
+    def _log_failure(self, received: Received, why: str) -> None:
         _log.warning(
             "agent %s failed on %s of job %s, sequence %d (%s); it is given it again: %s",
             self.handler.name, received.message.type, received.job, received.sequence, received.place, why,
@@ -162,7 +162,7 @@ class Delivery:
 
 
 def _about(received: Received) -> dict[str, object]:
-    """Return the fields of a log line."""
+    """Return the extra fields of a log record."""
     message = received.message
     return {
         "job": message.subject,

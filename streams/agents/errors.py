@@ -14,4 +14,4 @@ class AgentError(ValueError):
 
 
 class AgentModuleError(AgentError):
-    """Raised when a module that should declare agents cannot be imported or declares none."""
+    """Raised when a module of agents cannot be imported or declares none."""

@@ -9,17 +9,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 __all__ = ["AgentMetrics", "Outcome"]
 
 Outcome = Literal["done", "unselected", "duplicate", "unknown", "unreadable", "lost"]
-"""Outcome of a record: the function has returned; not selected; done before; of a type unknown to this release; unreadable; failed
-while its partition moved to another process."""
+"""Outcome of a record: the function succeeded; not selected; already done; type unknown to this release; undecodable; failed while
+its partition was reassigned."""
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 120.0)
 
 
 class AgentMetrics:
-    """The metrics of all agents of a process."""
+    """Metrics of all agents of a process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Register them; one of these a registry."""
+        """Register the metrics, once per registry."""
         label = ("agent",)
         self.events = Counter("lahar_agent_events", "Records taken, by outcome.", (*label, "outcome"), registry=registry)
         self.missing = Counter("lahar_agent_missing", "Events that should have come and did not.", label, registry=registry)
@@ -29,7 +29,7 @@ class AgentMetrics:
         self.lag = Gauge("lahar_agent_lag_records", "Records that wait in a partition.", ("topic", "partition"), registry=registry)
 
     def watch(self, agent: str) -> None:
-        """Show an agent from the beginning, with zeros."""
+        """Export the metrics of an agent with zeros from the start."""
         for outcome in get_args(Outcome):
             self.events.labels(agent, outcome)
         for family in (self.missing, self.failures, self.failing, self.seconds):

@@ -1,4 +1,4 @@
-"""Progress of an agent by job and sequence: recognises repeated events and notices missing ones."""
+"""Progress of an agent by job and sequence number; detects duplicate and missing events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from streams.agents.received import Received
 __all__ = ["KEPT", "Place", "Progress"]
 
 KEPT: Final = 100_000
-"""Most jobs remembered, the most recent ones: about 25 MB."""
+"""Maximum number of jobs remembered, the most recent ones: about 25 MB."""
 
 
 class Place(NamedTuple):
-    """A partition of a topic, by their names in the cluster."""
+    """A partition of a topic, by its name in the cluster."""
 
     topic: str
     partition: int
@@ -23,18 +23,18 @@ class Place(NamedTuple):
 
 class _Job(NamedTuple):
     sequence: int
-    """Of the last event done."""
+    """Sequence number of the last event done."""
     place: Place
     span: int
-    """In which span of its partition that was."""
+    """Span of the partition at that event (see `Progress`)."""
 
 
 class Progress:
-    """Remembers the last sequence of each job, and the next offset of each partition.
+    """Last sequence number done by job, and next offset by partition.
 
-    Without a job in memory (forgotten, or this process never had its earlier events) nothing is said of its sequence. A `span`
-    of a partition is as long as nobody else can have taken events from it: only within one does a hole in a job's sequence mean
-    that an event was lost.
+    No gap is reported for a job that is not remembered, because it was dropped or belonged to another process. A `span` of a
+    partition is a period of uninterrupted ownership: only within one span does a gap in a job's sequence mean that an event was
+    lost.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -44,25 +44,25 @@ class Progress:
         self._spans: dict[Place, int] = {}
 
     def __len__(self) -> int:
-        """Return the number of jobs remembered."""
+        """Return the number of remembered jobs."""
         return len(self._jobs)
 
     def is_done(self, received: Received) -> bool:
-        """Return whether a record was done before."""
+        """Return true if a record was done before."""
         known = self._jobs.get(received.job)
         if received.sequence and known is not None:
             return received.sequence <= known.sequence
         return received.offset < self._next.get(_place(received), received.offset)
 
     def missing(self, received: Received) -> int:
-        """Return how many events of its job are missing before this one."""
+        """Return the number of events of its job that are missing before this one."""
         known = self._jobs.get(received.job)
         if not received.sequence or known is None or known.span != self._span(_place(received)):
             return 0
         return max(received.sequence - known.sequence - 1, 0)
 
     def done(self, received: Received) -> None:
-        """Note that a record is done."""
+        """Record that an event is done."""
         place = _place(received)
         if received.offset >= 0:
             self._next[place] = max(received.offset + 1, self._next.get(place, 0))
@@ -73,18 +73,18 @@ class Progress:
                 self._jobs.popitem(last=False)
 
     def resumed(self, offsets: Mapping[Place, int | None]) -> None:
-        """Set the starting offsets after a rebalance.
+        """Record the starting offsets after a rebalance.
 
         Args:
-            offsets: next offset of each partition of this process; `None`: the beginning.
+            offsets: next offset of each assigned partition; `None`: the beginning.
         """
         for place, offset in offsets.items():
-            # Behind what was done here: another process may have done what stands between.
+            # A start behind the last event done here means that another process may have done the events between.
             if offset is not None and offset > self._next.get(place, 0):
                 self._spans[place] = self._span(place) + 1
 
     def forget(self, places: Collection[Place]) -> None:
-        """Forget all about some partitions."""
+        """Drop all state of some partitions."""
         for place in places:
             self._next.pop(place, None)
         for job in [name for name, known in self._jobs.items() if known.place in places]:

@@ -1,4 +1,4 @@
-"""One received record: its event, topic, partition and offset."""
+"""Received record with its topic, partition and offset, and its event."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Received:
     __slots__ = ("_event", "message", "offset", "partition", "topic")
 
     def __init__(self, message: Message, topic: str = "", partition: int = 0, offset: int = -1) -> None:
-        """Wrap a message; without a place it is one that a test made up.
+        """Wrap a message; tests may leave out topic and offset.
 
         Args:
-            message: as the codec gives it. In structured mode its attributes are read here.
+            message: message from the codec. Attributes of a structured-mode record are parsed here.
             topic: name of the topic in the cluster.
-            partition: of the topic.
-            offset: within the partition.
+            partition: number of the partition.
+            offset: offset in the partition.
         """
         if not message.type and not message.source:
             try:
@@ -39,8 +39,8 @@ class Received:
         """The event, upcast to the current version of its type.
 
         Raises:
-            UndecodableError: the record is no event, or its data break the schema.
-            UnknownTypeError: the type is not in the vocabulary: a newer Lahar wrote it.
+            UndecodableError: the record is not an event, or its data violate the schema.
+            UnknownTypeError: the type is not in the vocabulary; a newer Lahar wrote it.
         """
         if self._event is None:
             self._event = decode(self.message)
@@ -48,15 +48,15 @@ class Received:
 
     @property
     def job(self) -> str:
-        """Subject of the event: the job, on `job-events` and `billing`; the shard, on `dead-letters`."""
+        """Subject of the event: the job on `job-events` and `billing`, the shard on `dead-letters`."""
         return self.message.subject
 
     @property
     def sequence(self) -> int:
-        """Place among the events of its subject, gapless from 1; 0 if the record says none."""
+        """Sequence number among the events of its subject, gapless from 1; 0 if the record has none."""
         return self.message.sequence
 
     @property
     def place(self) -> str:
-        """Its topic, partition and offset, for messages."""
+        """Topic, partition and offset as text, for messages."""
         return f"{self.topic}/{self.partition} offset {self.offset}"

@@ -1,4 +1,4 @@
-"""Finding agents by name, and running them until a signal comes."""
+"""Import of agents by name, and running them until a signal arrives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.client import event_loop
 from streams.client.connecting import administrator, client_of
-from streams.client.metadata import known
+from streams.client.metadata import fetch_merged
 from streams.client.retry import retried
 from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
 from streams.settings import KafkaSettings
@@ -33,19 +33,19 @@ _QUIET: Final = {
     "streams.agents.app": logging.WARNING,
     "streams.agents.transport": logging.WARNING,
 }
-"""Faust tells much, of its parts that are made here under their names; its timers even that a commit has waited for a broker."""
+"""Log levels for Faust: it is verbose, also under the names of classes derived here, and its timers report every slow commit."""
 _log = logging.getLogger("lahar.agents")
 
 
 def find(target: str) -> Agents:
-    """Import a module, from the working directory first, and return the agents in it.
+    """Import a module, searched in the working directory first, and return its agents.
 
     Args:
-        target: `MODULE:NAME` names an `Agents`; `MODULE` alone means all agents that stand in the module, under the module's name.
+        target: `MODULE:NAME` for an `Agents` object; `MODULE` for all agents in the module, under the module's name.
 
     Raises:
-        AgentModuleError: there is no such module, its import fails, or it has no agents.
-        AgentError: an agent is declared wrongly.
+        AgentModuleError: the module does not exist, its import fails, or it has no agents.
+        AgentError: an agent's declaration is invalid.
     """
     module, _, name = target.partition(":")
     if not MODULE_NAME.fullmatch(module) or (name and not name.isidentifier()):
@@ -54,7 +54,7 @@ def find(target: str) -> Agents:
         found = import_named(module, Path.cwd())
     except AgentError:
         raise
-    except Exception as error:  # importing runs foreign code, which may raise anything
+    except Exception as error:  # the import runs third-party code, which may raise anything
         raise AgentModuleError(f"agents: module {module} cannot be imported: {describe(error)}") from error
     if not name:
         return _all_in(found)
@@ -72,15 +72,15 @@ def _all_in(module: ModuleType) -> Agents:
 
 
 def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
-    """Run agents until `stopped`; then finish running calls and commit the position.
+    """Run agents until `stopped` returns true; then finish running calls and commit the offsets.
 
     Args:
-        app: the agents.
+        app: app of the agents.
         stopped: polled 20 times a second.
 
     Raises:
-        LogUnavailableError: Kafka cannot be reached or has no such topics (after `KAFKA_START_SECONDS`), does not let this user
-            read them or join the group, Faust gave up, or another process has this one's name.
+        LogUnavailableError: Kafka cannot be reached or lacks the topics (after `KAFKA_START_SECONDS`), denies reading them or
+            joining the group, Faust failed, or another process has the same instance name.
     """
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
@@ -125,7 +125,7 @@ async def _live(app: AgentApp) -> None:
 
 
 async def _until_topics(app: AgentApp) -> None:
-    """Return when Kafka has the topics that agents read; it may be started after them."""
+    """Wait until Kafka has the topics that the agents consume; it may be started after them."""
     start = StartWait(app.settings.start_seconds, lambda text: _log.warning("agents %s: %s", app.conf.id, text))
     while True:
         try:
@@ -140,8 +140,8 @@ async def _must_have_topics(app: AgentApp) -> None:
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
             client, seconds = client_of(admin), settings.request_seconds
-            # A broker may not know topics that were created a moment ago.
-            told = await retried(lambda: known(client, app.topics_read, seconds), seconds, client)
-    must_be_described(sorted(told.refused), settings.where)
-    if missing := [name for name in app.topics_read if name not in told.partitions]:
+            # A broker may lack metadata of topics that were just created.
+            metadata = await retried(lambda: fetch_merged(client, app.topics_read, seconds), seconds, client)
+    must_be_described(sorted(metadata.refused), settings.where)
+    if missing := [name for name in app.topics_read if name not in metadata.partitions]:
         raise TopicsMissingError(missing, settings.where)

@@ -1,4 +1,4 @@
-"""Starts a partition from a snapshot, so that its history need not be read."""
+"""Start of a partition from a snapshot, without reading its history."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _log = logging.getLogger("lahar.agents")
 
 
 class Seed(Protocol):
-    """What a handler begins a partition with."""
+    """State from which a handler starts a partition."""
 
     @property
     def offset(self) -> int:
-        """Offset of the first record that is still to be given."""
+        """Offset of the first record to deliver."""
 
 
 @runtime_checkable
@@ -38,28 +38,28 @@ class Seeded(Protocol):
     """A handler that can start a partition from a snapshot."""
 
     def seed(self, log: Log, number: int) -> Seed | None:
-        """Read the seed of a partition; `None`: there is none, read the partition from its beginning.
+        """Read the seed of a partition; `None`: none is usable, read the partition from its beginning.
 
-        Called in a thread of its own.
+        Called in a separate thread.
 
         Raises:
-            LogError: the log fails.
+            LogError: the log cannot be read.
         """
 
-    def begin(self, place: Place, seed: Any) -> None:  # noqa: ANN401  what its own `seed` has returned
-        """Replace the state of a partition by this seed."""
+    def begin(self, place: Place, seed: Any) -> None:  # noqa: ANN401  the result of its `seed`
+        """Replace the state of a partition with this seed."""
 
 
 async def read_seeds(settings: KafkaSettings, handlers: Sequence[object], numbers: Collection[int]) -> dict[int, list[Seed]]:
-    """Read what partitions are to be begun with. While Kafka cannot be read it is tried again, until this is cancelled.
+    """Read the seeds of partitions; retried until cancelled while Kafka cannot be read.
 
     Args:
-        settings: where the log is.
-        handlers: that are given the partitions' records.
-        numbers: of the partitions of `job-events`.
+        settings: connection to the log.
+        handlers: all handlers of the partitions' records.
+        numbers: partitions of `job-events`.
 
     Returns:
-        A seed for each handler, by partition. A partition without an entry is to be read from its beginning.
+        A seed for each handler, by partition. A partition without an entry must be read from its beginning.
     """
     able = [handler for handler in handlers if isinstance(handler, Seeded)]
     if len(able) < len(handlers) or not numbers:

@@ -1,9 +1,9 @@
-"""Faust's Kafka transport for agents, with fixes for lost and uncommitted records.
+"""Faust transport for agents that loses no records and reads committed records only.
 
-Faust 0.15 with `at_least_once` reads uncommitted records, so an agent would receive events of aborted transactions. It can also
-commit the offset of a record that no agent has finished: when a codec refuses one behind it, when aborted records stand before it,
-or when a rebalance throws it out of an agent's queue. Here the consumer is made from Lahar's own settings and reads committed
-records only, and an offset is committed when all agents are done with all records before it.
+Faust 0.15 with `at_least_once` reads uncommitted records, so an agent would receive events of aborted transactions. It may also
+commit the offset of a record that no agent has finished: if a codec rejects a later one, if aborted records precede it, or if a
+rebalance drops it from an agent's queue. This transport creates the consumer from Lahar's settings, reads committed records only,
+and commits an offset once all agents are done with all records before it.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ __all__ = ["Consumer", "Given", "ReadPosition", "Transport"]
 _FETCH_WAIT_MS: Final = 500
 _POSITION_SECONDS: Final = 0.5
 _MAX_POLL_MS: Final = 24 * 3_600_000
-"""`max.poll.interval` of agents: an event that keeps failing blocks its partition, and would fail in any other process too."""
+"""`max.poll.interval` of agents (milliseconds): a failing event blocks its partition, and would fail in any other process too."""
 
 _log = logging.getLogger("lahar.agents")
 
 
 class ReadPosition(NamedTuple):
-    """How far a partition has been read."""
+    """Read position and end of a partition."""
 
     at: int
     """Next offset."""
     end: int
-    """Offset behind what may be read, as far as is known."""
+    """Last known end offset of the readable records."""
 
 
 class Given(ConsumerMessage):
-    """A record on its way through the agents."""
+    """A record in delivery to the agents."""
 
     done: bool = False
-    """All agents have acknowledged it. Faust's own `acked` also says so of what it has thrown away."""
+    """True once all agents have acknowledged it. Faust's `acked` is also true for records that it has discarded."""
 
     def on_final_ack(self, consumer: Any) -> bool:  # noqa: ANN401  Faust's interface
-        """Note that the last agent is done."""
+        """Record that the last agent is done."""
         self.done = True
         return bool(super().on_final_ack(consumer))
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
-    """Talks to Kafka in a thread of its own, so that heartbeats continue while agents run."""
+    """Consumer thread, separate from the agents, so that heartbeats continue while they run."""
 
     app: Any
-    """An `AgentApp`, which imports this module."""
+    """The `AgentApp`; typed as `Any`, because its module imports this one."""
 
     def __post_init__(self) -> None:
-        """Let the loop of a thread that never ran (a test context starts none) be closed with it."""
+        """Close the loop with the thread, even if the thread never ran, as in a test context."""
         super().__post_init__()
         weakref.finalize(self, self.thread_loop.close)
 
@@ -91,12 +91,12 @@ class _Thread(driver.AIOKafkaConsumerThread):
         )
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit; where Kafka cannot be reached, or the partitions are lost, leave it to a later commit, or to who has them now."""
+        """Commit offsets; on a failure or after losing the partitions, leave it to a later commit or to the new owner."""
         consumer = self._ensure_consumer()
         assigned = consumer.assignment()
         found = {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items() if tp in assigned}
         try:
-            # aiokafka would go on until a broker answers, and so hold up the end of the process.
+            # aiokafka would retry until a broker answers, which would block the shutdown.
             async with asyncio.timeout(self.app.settings.request_seconds):
                 await consumer.commit(found)
         except (KafkaError, TimeoutError) as error:
@@ -105,12 +105,13 @@ class _Thread(driver.AIOKafkaConsumerThread):
         return True
 
     async def on_start(self) -> None:
-        """Connect, so that what is committed is kept.
+        """Connect, with changed group requests: offsets are retained, and heartbeats of a static member include its instance id.
 
-        With an instance, heartbeats ask who it is: aiokafka's do not, and would take the name back without end.
+        aiokafka's own heartbeats lack it, so that two processes with one instance id would take the membership from each other
+        forever.
         """
         await super().on_start()
-        coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001  aiokafka has no other way to it
+        coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001  aiokafka has no public access
         coordinator._send_req = partial(_send, coordinator._send_req)  # noqa: SLF001  the same
         if self.app.conf.consumer_group_instance_id is not None:
             coordinator._do_heartbeat = partial(self._heartbeat, coordinator, coordinator._do_heartbeat)  # noqa: SLF001  the same
@@ -133,18 +134,18 @@ class _Thread(driver.AIOKafkaConsumerThread):
             async with asyncio.timeout(self.app.settings.request_seconds):
                 await super().on_thread_stop()
         except (asyncio.CancelledError, KafkaError, TimeoutError) as error:
-            # Without a broker aiokafka cancels itself, and Faust would wait for this thread for ever.
+            # Without a broker aiokafka cancels itself, and Faust would wait for this thread forever.
             _log.warning("the group could not be left: %s", type(error).__name__)
 
     @property
     def refused(self) -> BaseException | None:
-        """Why the group does not let this process in: aiokafka tells it to nobody while there are no partitions."""
+        """Error with which the group rejects this process; aiokafka does not raise it while no partition is assigned."""
         coordinator = None if self._consumer is None else self._consumer._coordinator  # noqa: SLF001  the same
         error: BaseException | None = getattr(coordinator, "_pending_exception", None)
         return error if isinstance(error, REFUSALS) else None
 
     async def seek_to(self, offsets: Mapping[TP, int | None]) -> None:
-        """Go on at these offsets; `None`: at the beginning."""
+        """Continue at these offsets; `None`: the beginning."""
         await self.call_thread(self._seek_to, offsets)
 
     async def _seek_to(self, offsets: Mapping[TP, int | None]) -> None:
@@ -155,17 +156,17 @@ class _Thread(driver.AIOKafkaConsumerThread):
             else:
                 consumer.seek(TopicPartition(*tp), offset)
 
-    async def standings(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
+    async def read_positions(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
         """Return the fetch positions of this process's partitions."""
-        found: dict[TP, ReadPosition] = await self.call_thread(self._standings, tps)
+        found: dict[TP, ReadPosition] = await self.call_thread(self._read_positions, tps)
         return found
 
-    async def _standings(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
+    async def _read_positions(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
         consumer, found = self._ensure_consumer(), {}
         for tp in tps:
             partition = TopicPartition(*tp)
             try:
-                # It waits where Kafka has not said yet where the partition begins.
+                # Skipped: `position` blocks while Kafka has not reported where the partition begins.
                 at = await asyncio.wait_for(consumer.position(partition), _POSITION_SECONDS)
             except (KafkaError, TimeoutError):
                 continue
@@ -175,14 +176,14 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
 
 async def _send(as_ever: Callable[[Any], Awaitable[Any]], request: Any) -> Any:  # noqa: ANN401  aiokafka has no types
-    """Send a request of the group. Positions would be forgotten a week after the last process has left, and all be given again."""
+    """Send a group request; commits ask for a retention of ten years, because the brokers' default deletes offsets after a week."""
     if isinstance(request, OffsetCommitRequest):
-        request._retention_time = TEN_YEARS_MS  # noqa: SLF001  aiokafka always asks for what the brokers have as default
+        request._retention_time = TEN_YEARS_MS  # noqa: SLF001  aiokafka always uses the brokers' default
     return await as_ever(request)
 
 
 class Consumer(driver.Consumer):
-    """Counts an offset as done when everything before it is."""
+    """Consumer that commits an offset once all records before it are done."""
 
     app: Any
     _thread: _Thread
@@ -191,10 +192,10 @@ class Consumer(driver.Consumer):
         super().__init__(*arguments, **named)
         self._given: defaultdict[TP, deque[Given]] = defaultdict(deque)
         self._reached: dict[TP, int] = {}
-        """Positions that are not committed yet."""
+        """Offsets that are not committed yet."""
         self._seeking = asyncio.Lock()
         self._held: dict[TP, int] = {}
-        """Positions of agents that read from the beginning; they are never committed to Kafka."""
+        """Offsets of agents that read from the beginning; never committed to Kafka."""
 
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
@@ -207,22 +208,22 @@ class Consumer(driver.Consumer):
 
     @property
     def refused(self) -> BaseException | None:
-        """Why the group does not let this process in; `None`: it does, as far as is known."""
+        """Error with which the group rejects this process; `None` if there is none."""
         return self._thread.refused if self._thread else None
 
-    async def standings(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
-        """Return the done positions of this process's partitions."""
-        found = await self._thread.standings(tps)
-        for tp, standing in found.items():
+    async def read_positions(self, tps: Collection[TP]) -> dict[TP, ReadPosition]:
+        """Return the positions up to which all records are done."""
+        found = await self._thread.read_positions(tps)
+        for tp, position in found.items():
             waiting = next((given.offset for given in self._given[tp] if not given.done), None)
             if waiting is not None:
-                found[tp] = standing._replace(at=waiting)
+                found[tp] = position._replace(at=waiting)
         return found
 
     def _new_offset(self, tp: TP) -> int | None:
         self._acked[tp].clear()
         self._acked_index[tp].clear()
-        # While Faust empties its queues it acknowledges the records that it discards.
+        # Faust acknowledges the records that it discards when it empties its queues.
         if not self.app.flow_control.is_active():
             return None
         given = self._given[tp]
@@ -231,31 +232,31 @@ class Consumer(driver.Consumer):
         return self._reached.get(tp)
 
     def _should_commit(self, tp: TP, offset: int) -> bool:  # noqa: ARG002  as Faust calls it
-        """Faust takes a position whose commit failed for committed, and would not try again before there is a later one."""
+        """Faust treats a failed commit as committed, and would not retry before the position advances."""
         return True
 
     async def maybe_wait_for_commit_to_finish(self) -> bool:
-        """Wait for a commit that is under way, then commit: Faust would not, so what was done since it began would come again."""
+        """Wait for a running commit, then commit again, which Faust omits: records done since it began would be delivered again."""
         while (under_way := self._commit_fut) is not None:
             await asyncio.wait({under_way})
         return False
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Gaps between offsets need no bookkeeping: only delivered records count."""
+        """Do nothing: only delivered records count, so gaps between offsets need no bookkeeping."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Commit done records before the partitions move."""
+        """Commit the records done before the partitions move."""
         await self.commit()
         self._forget()
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Deliver nothing until the starting offsets are known. Faust waits only where it had a partition before."""
+        """Suspend delivery until the starting offsets are found. Faust does so only if it had a partition before."""
         self.stop_flow()
         self.app.flow_control.suspend()
         await super().on_partitions_assigned(assigned, generation_id)
         if not assigned:
-            # Faust looks for no position then, so the app would not hear of it.
+            # Faust looks for no offsets without partitions, so the app must be notified.
             self.add_future(self._left_without())
 
     async def _left_without(self) -> None:
@@ -264,7 +265,7 @@ class Consumer(driver.Consumer):
                 await self.app.resumed({})
 
     async def perform_seek(self) -> None:
-        """Seek back to the first record not done; fetched records come again. Faust may call it twice at a time."""
+        """Seek to the first record that is not done; fetched records are delivered again. Faust may call this concurrently."""
         async with self._seeking:
             self._forget()
             await super().perform_seek()
@@ -274,7 +275,7 @@ class Consumer(driver.Consumer):
         self._reached.clear()
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Go to the position of these agents, and tell the app."""
+        """Seek to the position of these agents, and notify the app."""
         assigned = self.assignment()
         if self.app.agents_declared.from_beginning:
             found: dict[TP, int | None] = await self.app.resumed({tp: self._held.get(tp) for tp in assigned})
@@ -283,7 +284,7 @@ class Consumer(driver.Consumer):
         else:
             found = {TP(*tp): offset for tp, offset in (await super().seek_to_committed()).items()}
             await self.app.resumed(found)
-        # `None` makes Faust take what it has seen before.
+        # `None` makes Faust use the positions that it has seen.
         return cast("Mapping[TP, int]", found)
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
@@ -298,10 +299,10 @@ class Consumer(driver.Consumer):
 
 
 class Producer(driver.Producer):
-    """Connects as Lahar's settings say; all in-sync copies acknowledge.
+    """Producer with Lahar's connection settings; all in-sync replicas acknowledge.
 
-    Not idempotent: brokers give such a producer only to who may write, and most agents send nothing. What one sends may come twice
-    anyway, as the events do that it is given; the order within a partition stays, as one batch at a time is on its way.
+    It is not idempotent: that requires write permission, and most agents send nothing. A sent message may be duplicated, as
+    delivered events may; the order within a partition is kept, because only one batch is in flight.
     """
 
     app: Any
@@ -314,7 +315,7 @@ class Producer(driver.Producer):
 
 
 class Transport(driver.Transport):
-    """Faust's transport with these two."""
+    """Faust's transport with this consumer and producer."""
 
     Consumer = Consumer
     Producer = Producer

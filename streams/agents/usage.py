@@ -1,4 +1,4 @@
-"""The built-in agents: usage of each tenant and queue, for Prometheus.
+"""Built-in agents: usage by tenant and queue, for Prometheus.
 
     lahar --log kafka://localhost:9092 agents run streams.agents.usage:app --metrics 9101
 
@@ -6,15 +6,15 @@
 |---|---|---|
 | `lahar_usage_jobs_entered_total` | `tenant`, `queue`, `phase`, `partition` | jobs that have entered a phase: submissions are `Pending`, completions `Completed`, failures `Failed` |
 | `lahar_usage_replicas_ended_total` | `tenant`, `queue`, `phase`, `partition` | attempts that have ended: `Succeeded`, `Failed`, `Lost` |
-| `lahar_usage_jobs` | `tenant`, `queue`, `phase` | jobs now in a phase, finished ones apart |
+| `lahar_usage_jobs` | `tenant`, `queue`, `phase` | jobs in a phase, without finished ones |
 | `lahar_usage_replicas` | `tenant`, `queue`, `phase` | live replicas: `Pending`, `Bound`, `Running`, `Terminating` |
-| `lahar_usage_requested_cpu_cores`, `…_memory_bytes`, `…_gpus` | `tenant`, `queue`, `phase` | what these replicas ask for |
-| `lahar_usage_partitions_rebuilding` | | partitions of which nothing is shown yet |
+| `lahar_usage_requested_cpu_cores`, `…_memory_bytes`, `…_gpus` | `tenant`, `queue`, `phase` | requests of these replicas |
+| `lahar_usage_partitions_rebuilding` | | partitions that are not exported yet |
 
-The figures are folded from `job-events`; nothing is stored. A partition begins with what the lifecycle stage's snapshot says (without
-one, with its first event) and is shown once it has been read up to where its end was. Its counters count from then on. Several
-processes share the partitions: sum their figures. Counters are shown by partition, so that none falls when another partition moves:
-`rate` would take that for a restart.
+Values are folded from `job-events`; nothing is stored. A partition starts from the lifecycle stage's snapshot (without one, from
+its first event) and is exported once it has been read up to the end that it had at the start. Its counters start then. Several
+processes share the partitions: sum their values. Counters are exported per partition, so that none falls when another partition
+moves: `rate` would take that for a restart.
 """  # noqa: E501  a table
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from streams.agents.usage_seed import UsageSeed, read_seed
 __all__ = ["OTHER", "Usage", "app"]
 
 _OWNERS: Final = 2_000
-"""Pairs of tenant and queue that are told apart; each is some thirty series."""
+"""Maximum number of distinct pairs of tenant and queue; each has about thirty series."""
 
 OTHER: Final = Owner("(other)", "(other)")
 """Owner of all jobs of further pairs."""
@@ -47,21 +47,21 @@ OTHER: Final = Owner("(other)", "(other)")
 _LABELS: Final = ("tenant", "queue", "phase")
 
 Figures = Callable[[UsageBook], Counter[Key]]
-"""One kind of figure of a partition."""
+"""Selects one metric of a partition."""
 
 
 class Usage(Collector):
-    """Folds the job events of all partitions of this process, and shows the sums."""
+    """Folds the job events of this process's partitions, and exports the sums."""
 
     name = "usage"
     source: Source = job_events
     time_limit = 30.0
 
     def __init__(self, owners: int = _OWNERS) -> None:
-        """Begin empty.
+        """Start empty.
 
         Args:
-            owners: pairs of tenant and queue that are told apart.
+            owners: maximum number of distinct pairs of tenant and queue.
         """
         self._most_owners = owners
         self._owners: set[Owner] = set()
@@ -71,10 +71,10 @@ class Usage(Collector):
         self._assigned: frozenset[Place] = frozenset()
 
     def wants(self, received: Received) -> bool:
-        """Return whether an event changes a figure.
+        """Return true if an event changes a metric.
 
         Raises:
-            UndecodableError: the record is no event.
+            UndecodableError: the record is not an event.
             UnknownTypeError: its type is not in the vocabulary.
         """
         return TYPES[current_type(received.message.type or received.event.type)] in FOLDED
@@ -88,37 +88,37 @@ class Usage(Collector):
         book.fold(received.event)
 
     def assigned(self, places: Collection[Place]) -> None:
-        """Note which partitions this process is to show."""
+        """Set the partitions of this process."""
         self._assigned = frozenset(places)
 
     def seed(self, log: Log, number: int) -> UsageSeed | None:
         """Read the seed of a partition; called in another thread.
 
         Raises:
-            LogError: the log fails.
+            LogError: the log cannot be read.
         """
         return read_seed(log, number, self._owner)
 
     def begin(self, place: Place, seed: UsageSeed) -> None:
-        """Begin a partition with a snapshot."""
+        """Start a partition from a snapshot."""
         self.lost({place})
         self._books[place] = seed.book
 
     def lost(self, places: Collection[Place]) -> None:
-        """Forget partitions that another process has now."""
+        """Drop partitions that are now assigned to another process."""
         for place in places:
             self._books.pop(place, None)
             self._shown.pop(place, None)
 
     def rebuilt(self, places: Collection[Place]) -> None:
-        """Show partitions, and count in them, from now on."""
+        """Export partitions, and start their counters."""
         for place in places:
             book = self._books.setdefault(place, UsageBook(self._owner))
             book.begin_counting()
             self._shown[place] = book
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the figures of the partitions that are shown, of gauges the sums; called from another thread."""
+        """Yield the metrics of the exported partitions, gauges as sums; called from another thread."""
         shown = self._shown.copy()
         counters: Sequence[tuple[str, str, Figures]] = (
             ("lahar_usage_jobs_entered", "Jobs that have entered a phase.", lambda book: book.entered),
@@ -165,4 +165,4 @@ def _sums(books: Iterable[UsageBook], figures: Figures) -> dict[Key, int]:
 
 _usage: Final = Usage()
 app: Final = Agents(_usage.name, [_usage], from_beginning=True, collectors=[_usage])
-"""What `lahar agents run streams.agents.usage:app` runs."""
+"""Agents of `lahar agents run streams.agents.usage:app`."""

@@ -1,4 +1,4 @@
-"""Who uses what, folded from the job events of one partition: jobs by phase, live replicas, and what they ask for."""
+"""Usage by owner, folded from the job events of one partition: jobs by phase, live replicas, and their requests."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 __all__ = ["FOLDED", "Key", "Owner", "UsageBook"]
 
 FOLDED: Final[frozenset[type[Data]]] = frozenset({*STATED, JobForgotten})
-"""Events that change the book."""
+"""Event types that change the book."""
 
 _FINISHED_KEPT: Final = 50_000
-"""Finished jobs remembered in each partition; about 700 bytes each."""
+"""Finished jobs remembered per partition; about 700 bytes each."""
 
 _ENTERED: Final = ("Pending", "Running", "Completed", "Failed")
 _ENDED: Final = ("Succeeded", "Failed")
-"""What most jobs enter, and how most attempts end."""
+"""Phases whose counters start at zero for each owner: of jobs entered, and of attempts ended."""
 
 
 class Owner(NamedTuple):
-    """Whose figure it is."""
+    """Tenant and queue of a job."""
 
     tenant: str
     queue: str
 
 
 _UNKNOWN: Final = Owner("", "")
-"""Owner of a job whose beginning is not known: the topic does not hold it any more, or the job had finished, was left out here for
-want of room, and has come back."""
+"""Owner of a job whose opening is unknown: the topic has deleted it, or the finished job was dropped here and then reopened."""
 
 Key = tuple[Owner, str]
 """Owner and phase."""
@@ -47,33 +46,33 @@ Key = tuple[Owner, str]
 class _Job(JobState):
     owner: Owner = _UNKNOWN
     known: bool = False
-    """Its phase is."""
+    """True if its phase is known."""
     final: bool = False
-    """It has finished for good; an inferred end may be taken back."""
+    """True if it has finished for good; an inferred end may be revised."""
     sequence: int = 0
-    """Of the last event folded: what comes again changes nothing."""
+    """Sequence number of the last folded event, to skip duplicates."""
     attempts: dict[Slot, AttemptState] = field(default_factory=dict)
-    """Live ones."""
+    """Live attempts."""
 
 
 class UsageBook:
-    """The figures of one partition. Memory grows with the live jobs and replicas in it, not with its history."""
+    """Metrics of one partition. Memory grows with its live jobs and replicas, not with its history."""
 
     def __init__(self, owner_of: Callable[[str, str], Owner] = Owner, kept: int = _FINISHED_KEPT) -> None:
-        """Begin empty.
+        """Start empty.
 
         Args:
-            owner_of: gives the owner for a tenant and a queue; bounds how many there are.
-            kept: finished jobs remembered: those whose end may be taken back rather than others, then those that finished last.
+            owner_of: returns the owner for a tenant and a queue; bounds the number of owners.
+            kept: number of finished jobs remembered: first those whose end may be revised, then the latest finished.
         """
         self.entered: Counter[Key] = Counter()
-        """Jobs that have entered a phase since the counting began."""
+        """Number of jobs that entered a phase since counting began."""
         self.ended: Counter[Key] = Counter()
-        """Attempts that have ended in a phase since then."""
+        """Number of attempts that ended in a phase since counting began."""
         self.jobs: Counter[Key] = Counter()
-        """Jobs that are in a phase, finished ones apart."""
+        """Number of jobs in a phase, without finished ones."""
         self.replicas: Counter[Key] = Counter()
-        """Live attempts in a phase."""
+        """Number of live attempts in a phase."""
         self.cpu_milli: Counter[Key] = Counter()
         self.memory_bytes: Counter[Key] = Counter()
         self.gpu_billionths: Counter[Key] = Counter()
@@ -82,17 +81,17 @@ class UsageBook:
         self._live: dict[str, _Job] = {}
         self._final: OrderedDict[str, _Job] = OrderedDict()
         self._inferred: OrderedDict[str, _Job] = OrderedDict()
-        """Finished, but not for good."""
+        """Finished jobs whose end may be revised."""
 
     def __len__(self) -> int:
-        """Return the number of jobs remembered."""
+        """Return the number of remembered jobs."""
         return len(self._live) + len(self._final) + len(self._inferred)
 
     def begin(self, jobs: Iterable[lifecycle_job.Job]) -> None:
-        """Take jobs as a fuzzy snapshot has them; the book is empty.
+        """Load the jobs of a fuzzy snapshot into the empty book.
 
-        It is right when all that was written before the snapshot was complete has been folded. What a record holds already changes
-        nothing. A job in the midst of its life that has no record was forgotten since, which takes all of it along.
+        The book is exact once all events up to the end of the snapshot are folded; events that a record already includes change
+        nothing. A running job without a record was forgotten after the snapshot, and later events remove it.
         """
         finished: list[tuple[int, _Job]] = []
         for known in jobs:
@@ -112,18 +111,18 @@ class UsageBook:
                 self._keep(job)
             else:
                 finished.append((known.finished, job))
-        # Those that finished first are left out first.
+        # The earliest finished jobs are dropped first.
         for _, job in sorted(finished, key=lambda found: (found[0], found[1].id)):
             self._keep(job)
 
     def begin_counting(self) -> None:
-        """Let the counters count from here. Owners of known jobs begin with zeros, so that a rate sees what comes first."""
+        """Start the counters. Owners of known jobs start at zero, so that `rate` includes their first increase."""
         owners = {job.owner for kept in (self._live, self._inferred, self._final) for job in kept.values()}
         self.entered = Counter(dict.fromkeys((*self.entered, *product(owners, _ENTERED)), 0))
         self.ended = Counter(dict.fromkeys((*self.ended, *product(owners, _ENDED)), 0))
 
     def fold(self, event: Event[Any]) -> None:
-        """Take the next event of the partition; one that was taken before changes nothing."""
+        """Fold the next event of the partition; a duplicate changes nothing."""
         name = event.subject
         job = self._live.pop(name, None) or self._inferred.pop(name, None) or self._final.pop(name, None) or _Job(name)
         if event.sequence > job.sequence:

@@ -1,7 +1,7 @@
-"""A partition's book from the lifecycle stage's snapshot, so that a start reads live jobs instead of the whole history.
+"""Book of a partition from the lifecycle stage's snapshot, so that a start reads live jobs in place of the whole history.
 
-The snapshot is fuzzy: its records were written by different commits. From `offset` on, `job-events` holds what is in no record yet,
-and some events that are; these are known by the sequence of their job.
+The snapshot is fuzzy: different commits wrote its records. From `offset` on, `job-events` has all events that the records lack, and
+some that they include; the sequence number of the job identifies these.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _log = logging.getLogger("lahar.agents")
 
 @dataclass(frozen=True, slots=True)
 class UsageSeed:
-    """A book, and the offset from which events may be missing in it."""
+    """A book, and the offset from which it may lack events."""
 
     book: UsageBook
     offset: int
-    """Of the first event that is not in it."""
+    """Offset of the first event that the book may lack."""
 
 
 def read_seed(log: Log, number: int, owner_of: Callable[[str, str], Owner] = Owner) -> UsageSeed | None:
     """Read the book of a partition from the snapshot of the shard that writes it.
 
     Args:
-        log: where it stands.
-        number: of the partition of `job-events`, and of the shard.
+        log: log with the snapshot.
+        number: number of the partition of `job-events`, and of the shard.
         owner_of: see `UsageBook`.
 
     Returns:
-        `None`: there is no snapshot, or none that this release can use.
+        The seed; `None` if there is no snapshot, or none that this release can use.
 
     Raises:
-        LogError: the log fails.
+        LogError: the log cannot be read.
     """
     view = log.look(ShardId(LifecycleStage.name, number))
     if view is None:

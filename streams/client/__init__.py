@@ -1,1 +1,1 @@
-"""Kafka below the public surface of aiokafka: connections, requests, batches, group members, producers that can be ended."""
+"""Kafka below aiokafka's public API: connections, requests, record batches, group members, producers that can be aborted."""

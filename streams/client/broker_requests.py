@@ -1,9 +1,8 @@
 """Single requests to brokers: fetch records, list end offsets, fetch and commit group offsets.
 
-aiokafka's consumer fetches ahead by itself, so it cannot say that a partition has nothing more; a log must. These requests can: a
-fetch that comes back empty was answered by the partition's leader at that moment, and costs less than a look at the end (0.2 ms
-against 0.6 ms). They use aiokafka's connections and its metadata of partition leaders, below its documented surface: run this
-package's tests against each new minor version first.
+aiokafka's consumer prefetches, so it cannot report that a partition has no more records; a log must. With these requests an empty
+fetch is the leader's answer at that time, and costs less than a request for the end offset (0.2 ms against 0.6 ms). They use
+aiokafka's connections and metadata below its documented API: run this package's tests against each new minor version first.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
 
 from streams.client.connecting import connect
-from streams.client.metadata import known
+from streams.client.metadata import fetch_merged
 from streams.client.record_batches import Chunk, RawRecords, committed
 from streams.client.retry import retried
 
@@ -38,42 +37,42 @@ _UNCOMMITTED: Final = 0
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
-"""Of one fetch. A record that is larger comes alone."""
+"""Bytes of one fetch. A larger record is returned alone."""
 TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
-"""How long a group's offsets are kept; brokers forget others a week after the group's last member has left."""
+"""Retention of group offsets (milliseconds); the brokers' default deletes them a week after the last member has left."""
 _logger: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 Place = tuple[int, int, int]
-"""Where to read in a topic: partition, first offset, how many bytes."""
+"""Read request of a topic: partition, first offset, maximum number of bytes."""
 
 
 class Wire:
-    """The connections of one log. All methods run in the background loop; all raise `KafkaError` when time is over."""
+    """Connections of one log. All methods run in the background loop and raise `KafkaError` at their time limit."""
 
     def __init__(self, arguments: Mapping[str, Any], seconds: float) -> None:
-        """Connect on `start`.
+        """Store the settings; `start` connects.
 
         Args:
-            arguments: for aiokafka's client.
-            seconds: how long a question may take, retries included.
+            arguments: arguments of aiokafka's client.
+            seconds: time limit of one call, including retries.
         """
         self._arguments = arguments
         self._seconds = seconds
         self._coordinators: dict[str, int] = {}
         self._topics: list[str] = []
         self._counts: dict[str, int] = {}
-        """Numbers of partitions that `learn` has found."""
+        """Partition counts found by `learn`, by topic."""
         self._beyond: set[TopicPartition] = set()
-        """Partitions that end before the place at which they are read."""
+        """Partitions whose end is before the read position."""
         self._ended: dict[TopicPartition, int] = {}
-        """The highest committed end that `ends` has returned, of each partition."""
+        """Highest committed end offset that `ends` has returned, by partition."""
         self.client: Any = None
         """The connections below; `None`: not open."""
 
     async def start(self, topics: Iterable[str]) -> None:
-        """Connect and learn who leads the partitions of some topics."""
+        """Connect, and fetch the partition leaders of some topics."""
         self.client = AIOKafkaClient(**self._arguments)
         await connect(self.client, self._arguments, self._seconds)
         self._topics = sorted(topics)
@@ -86,24 +85,24 @@ class Wire:
             await client.close()
 
     def count(self, topic: str) -> int:
-        """Return a topic's partition count in the last metadata (every 10 s); 0 if there is no such topic."""
+        """Return a topic's partition count by the last metadata (refreshed every 10 s); 0 if the topic does not exist."""
         return max(len(self.client.cluster.partitions_for_topic(topic) or ()), self._counts.get(topic, 0))
 
     @property
     def refused(self) -> list[str]:
-        """Topics that this user may not describe, whether they exist or not; from the last metadata."""
+        """Topics that this user may not describe, whether or not they exist; by the last metadata."""
         return sorted(self.client.cluster.unauthorized_topics.intersection(self._topics))
 
     async def learn(self) -> None:
-        """Ask all brokers for partition counts; brokers learn of changes at different times."""
-        for topic, count in (await known(self.client, self._topics, self._seconds)).partitions.items():
+        """Fetch the partition counts from all brokers; brokers learn of changes at different times."""
+        for topic, count in (await fetch_merged(self.client, self._topics, self._seconds)).partitions.items():
             self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
-        """Return committed records from `start` on; none only if there is none at this moment.
+        """Return committed records from `start` on; an empty chunk means that there is none now.
 
-        A leader that has just taken over may not know for half a second how far its partition goes: an answer that ends before what
-        `ends` told earlier is not taken, and the question is asked again.
+        A new leader may know an outdated end offset for half a second: an answer that ends before an offset returned by `ends` is
+        rejected, and the request is retried.
         """
         at, first = start, 0
         while True:
@@ -114,31 +113,28 @@ class Wire:
             at = chunk.behind
 
     async def fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
-        """Return committed records of several partitions, from an offset on each; one question to each leader.
+        """Return committed records of several partitions from a start offset each, with one request per leader.
 
-        A partition with an inconclusive answer is left out: `fetch` it.
+        A partition with an inconclusive answer is left out; call `fetch` for it.
         """
         return await self._retry(lambda: self._fetch_each_once(places))
 
     async def ends(self, partitions: Iterable[TopicPartition], *, committed: bool = True) -> dict[TopicPartition, int]:
-        """Return the end of each partition.
+        """Return the end offset of each partition.
 
         Args:
-            partitions: asked of all their leaders at once.
-            committed: behind the last record that is committed or aborted; otherwise behind the last one there is.
+            partitions: partitions; each of their leaders is asked once.
+            committed: the last stable offset; otherwise the offset behind the last record, including open transactions.
         """
         wanted = list(partitions)
         return await self._retry(lambda: self._offsets(wanted, _LATEST, _COMMITTED if committed else _UNCOMMITTED))
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """Return a group's committed offsets: partition → (offset, metadata)."""
+        """Return a group's committed offsets and their metadata, by partition."""
         return await self._retry(lambda: self._group_offsets(group))
 
     async def commit_group(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
-        """Commit offsets of a group without members, each with the same metadata, all or none.
-
-        They are kept for ten years.
-        """
+        """Commit offsets of a group without members atomically, with the same metadata; they are retained for ten years."""
         by_topic: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for partition, offset in offsets.items():
             by_topic[partition.topic].append((partition.partition, offset, metadata))
@@ -238,7 +234,7 @@ class Wire:
         try:
             return await self.client.send(node, request, group=ConnectionGroup.COORDINATION)
         except BaseException:
-            # Cancelled as well: one that does not answer within the time, a frozen one, would be asked for ever.
+            # Also on cancellation: a frozen coordinator that never answers would otherwise be asked forever.
             self._coordinators.pop(group, None)
             raise
 
@@ -264,7 +260,7 @@ class Wire:
 
 def _fetch_request(wanted: Mapping[str, list[Place]]) -> FetchRequest:
     size = sum(len(places) for places in wanted.values()) * _CHUNK_BYTES
-    # To be answered at once, with what there is.
+    # The broker answers at once with the records that it has.
     return FetchRequest(0, 1, size, _COMMITTED, list(wanted.items()))
 
 
@@ -281,6 +277,6 @@ def _raise_for(code: int) -> None:
 
 
 def _without_replica(answer: Any) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:  # noqa: ANN401  aiokafka has no types
-    """Yield topics of a fetch's answer, without the replica that newer answers name before the records."""
+    """Yield the topics of a fetch response, without the preferred replica that newer versions add before the records."""
     for topic, parts in answer.topics:
         yield topic, [(*part[:-2], part[-1]) if answer.API_VERSION >= 11 else part for part in parts]

@@ -1,4 +1,4 @@
-"""Connects to a cluster, and names the cause of a failure, which aiokafka only logs."""
+"""Connection to a cluster, with errors that name the cause, which aiokafka only logs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["administrator", "client_of", "connect"]
 _PAUSE_SECONDS: Final = 0.1
 _TOKENS: Final = "sasl_oauth_token_provider"
 _TOKEN_TRIES: Final = 5
-"""Unanswered logins by token after which the login counts as refused."""
+"""Number of unanswered token logins after which the login counts as rejected."""
 _SOON: Final = 0.5
-"""Share of the time for a request within which connecting has failed at once: it was refused, or there is nobody."""
+"""Share of the request timeout within which a failed connection counts as immediate: refused, or no broker listening."""
 
 
 @asynccontextmanager
 async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
-    """Give aiokafka's client for topics and their settings for the length of an `async with` block.
+    """Give aiokafka's admin client for the length of an `async with` block.
 
     Raises:
-        KafkaError: no broker can be reached, or none takes the login.
-        OSError: as above, by the network's own words.
+        KafkaError: no broker can be reached, or none accepts the login.
+        OSError: as above, as an error of the network.
         ValueError: see `KafkaSettings.client_arguments`.
     """
     arguments = settings.client_arguments()
     admin = AIOKafkaAdminClient(**arguments)
     try:
-        # Its `start` connects once, and does not say why it failed.
+        # Its `start` tries once, and does not report the cause of a failure.
         await connect(client_of(admin), arguments, settings.request_seconds)
         admin._started = True  # noqa: SLF001
         yield admin
@@ -47,21 +47,21 @@ async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
 
 
 def client_of(admin: Any) -> Any:  # noqa: ANN401  aiokafka has no types
-    """Return the client by which an administrator of aiokafka's is connected."""
-    return admin._client  # noqa: SLF001  it does not show it
+    """Return the client of an aiokafka admin client."""
+    return admin._client  # noqa: SLF001  it has no public access
 
 
 async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> None:  # noqa: ANN401  aiokafka has no types
-    """Connect a client of aiokafka's.
+    """Connect a client of aiokafka.
 
     Args:
-        client: that is not connected.
-        arguments: it was made with.
-        seconds: how long brokers that do not answer are tried. Where all say no, or are not there, they are not asked again.
+        client: client that is not connected.
+        arguments: its constructor arguments.
+        seconds: time limit for brokers that do not answer. If all reject the connection or none listens, there is no retry.
 
     Raises:
-        KafkaError: no broker can be reached, or none takes the login.
-        OSError: as above, by the network's own words.
+        KafkaError: no broker can be reached, or none accepts the login.
+        OSError: as above, as an error of the network.
     """
     deadline = time.monotonic() + seconds
     tokens: TokenProvider | None = arguments.get(_TOKENS)
@@ -75,7 +75,7 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
             async with limit:
                 server = await _server_that_names_brokers(arguments)
             if server is not None:
-                # It asks each server once, silent ones too, and only logs why one has failed.
+                # It tries each server once, unresponsive ones too, and only logs the causes of failures.
                 client._bootstrap_servers = server  # noqa: SLF001
                 await client.bootstrap()
                 if client.cluster.brokers():
@@ -85,9 +85,9 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
             if tokens is not None and tokens.failure is not None:
                 raise tokens.failure from None
             if limit.expired():
-                # An earlier error tells more than the timeout.
+                # An earlier error is more specific than the timeout.
                 break
-            # Without the frames of the login: they hold what was sent.
+            # Without the frames of the login, which contain its secrets.
             reason = error.with_traceback(None)
             if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
                 raise reason from None
@@ -95,18 +95,18 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
         else:
             nobody += 1
             if tokens is not None and nobody == _TOKEN_TRIES:
-                # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
+                # aiokafka takes a rejection of a token for success, and then misreads all that follows.
                 raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
-            # A broker that was frozen is fenced, and readmitted with its next heartbeat.
+            # A broker that was frozen is fenced, and readmitted at its next heartbeat.
             failed = KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
         await asyncio.sleep(_PAUSE_SECONDS)
     raise failed
 
 
 async def _server_that_names_brokers(arguments: Mapping[str, Any]) -> str | None:
-    """Return the first server that names brokers of its cluster; `None` if no answer names any.
+    """Return the first server whose metadata has brokers of the cluster; `None` if no answer has any.
 
-    If none answers, raises what the last one has failed by.
+    If no server answers, raises the error of the last one.
     """
     wanted = {name: value for name, value in arguments.items() if name in _OF_CONNECTIONS}
     answered = False

@@ -1,7 +1,7 @@
-"""An event loop that closes its connections at its end.
+"""Event loop that closes its connections when it is closed.
 
-aiokafka drops a failed connection without waiting until it is closed. A TLS shutdown takes a while, and a loop closed meanwhile
-would leave the socket open until it is garbage-collected. The thread in which Faust reads has a loop of Faust's own.
+aiokafka drops a failed connection without waiting for its close. A TLS shutdown takes time, and a loop that is closed meanwhile
+would leave the socket open until garbage collection. The thread in which Faust reads has a loop of Faust's own.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ T = TypeVar("T")
 
 
 class EventLoop(asyncio.SelectorEventLoop):
-    """Closes open connections when it is closed."""
+    """Event loop that closes its open connections."""
 
     def __init__(self) -> None:
-        """Make it; `close` must be called."""
+        """Create the loop; `close` must be called."""
         super().__init__()
         self._opened: WeakSet[asyncio.WriteTransport] = WeakSet()
 
     async def create_connection(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401  handed on
-        """Connect as any loop does, and note it."""
+        """Connect, and record the connection."""
         transport, protocol = await super().create_connection(*arguments, **options)
         self._opened.add(transport)
         return transport, protocol
@@ -36,7 +36,7 @@ class EventLoop(asyncio.SelectorEventLoop):
             if not self.is_closed():
                 for transport in tuple(self._opened):
                     transport.abort()
-                # Their sockets are closed in the round that comes, and it is the last one.
+                # The last iteration of the loop closes their sockets.
                 self.call_soon(self.stop)
                 self.run_forever()
         finally:
@@ -44,6 +44,6 @@ class EventLoop(asyncio.SelectorEventLoop):
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine as `asyncio.run` does, in such a loop."""
+    """Run a coroutine in such a loop, as `asyncio.run` does."""
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         return runner.run(coroutine)

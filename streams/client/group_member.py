@@ -1,9 +1,9 @@
-"""One member of a consumer group that only assigns partitions; it reads no records.
+"""Member of a consumer group that only receives partition assignments; it reads no records.
 
-aiokafka's consumer would fetch its partitions, does not report which error ended a membership, and rejoins after another process
-has taken its membership, which then takes it back, without end. So this implements the group protocol itself, with the range
-assignor: joining, heartbeats, leaving. Members are static: one that comes back within its session finds its place, and nobody else
-is disturbed.
+aiokafka's consumer would prefetch its partitions, does not report which error ended its membership, and rejoins after another
+process has taken over its instance id, so that the two take it from each other forever. So this module implements the group
+protocol with the range assignor: join, heartbeat, leave. Members are static: a member that returns within its session gets its
+partitions back, without a rebalance of the others.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from streams.client.connecting import connect
 __all__ = ["FENCED_INSTANCE", "GroupMember", "Heartbeat", "Joined", "MemberReplacedError"]
 
 FENCED_INSTANCE: Final = 82
-"""Code of the answer to a member whose instance is another process now. Not in aiokafka's table of errors."""
+"""Error code for a member whose instance id was taken over by another process; missing in aiokafka."""
 
 _MOVED: Final = (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError)
 
 
 class MemberReplacedError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """Raised when another process has joined as the same instance."""
+    """Raised when another process has joined with the same instance id."""
 
 
 class _HeartbeatResponse(Response):  # type: ignore[misc]  # aiokafka has no types
@@ -48,7 +48,7 @@ class _HeartbeatResponse(Response):  # type: ignore[misc]  # aiokafka has no typ
 
 
 class _HeartbeatStruct(RequestStruct):  # type: ignore[misc]  # aiokafka has no types
-    """Version 3 names the instance, so that the broker can say that it was replaced."""
+    """Heartbeat version 3, which has the instance id, so that the broker can report a takeover."""
 
     API_KEY = 12
     API_VERSION = 3
@@ -62,7 +62,7 @@ class _HeartbeatStruct(RequestStruct):  # type: ignore[misc]  # aiokafka has no 
 
 
 class Heartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiokafka has no types
-    """Shows that a static member is there."""
+    """Heartbeat of a static member."""
 
     API_KEY = 12
 
@@ -70,37 +70,37 @@ class Heartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiokafka ha
         self._fields = (group, generation, member, instance)
 
     def build(self, struct: type[_HeartbeatStruct]) -> _HeartbeatStruct:
-        """Return it as it is sent."""
+        """Return the request's struct."""
         return struct(*self._fields)
 
 
 class Joined(NamedTuple):
-    """The assignment of a member that has joined."""
+    """Assignment of a member that has joined."""
 
     partitions: frozenset[int]
-    """Those that are its own."""
+    """Assigned partitions."""
     began: float
-    """It was a member at this moment at the earliest (`time.monotonic`)."""
+    """Earliest time at which the membership held (`time.monotonic`, seconds)."""
     follows: bool
-    """It has missed no assignment: at most one rebalance since the last one that it received."""
+    """True if no assignment was missed: at most one rebalance since the previous one that it received."""
 
 
 class GroupMember:
-    """A static member. All methods run in the background loop, one at a time."""
+    """Static group member. All methods run in the background loop, one at a time."""
 
     def __init__(self, arguments: Mapping[str, Any], group: str, topic: str, instance: str, session: float) -> None:
-        """Describe it.
+        """Configure the member.
 
         Args:
-            arguments: for aiokafka's client.
-            group: its name.
-            topic: whose partitions are spread.
-            instance: names this member among the others; the same after a restart.
-            session: seconds of silence after which a member is none any more.
+            arguments: arguments of aiokafka's client.
+            group: name of the group.
+            topic: topic whose partitions are assigned.
+            instance: instance id, unique in the group and stable across restarts.
+            session: session timeout (seconds).
         """
         self.group: Final = group
         self.patience: Final = session / 2
-        """How long a rebalance waits for a silent member (seconds) before its partitions go to others; shorter than a session."""
+        """Time that a rebalance waits for a silent member before its partitions are reassigned (seconds); half a session."""
         self._topic = topic
         self._instance = instance
         self._session = session
@@ -116,29 +116,29 @@ class GroupMember:
         """Connect.
 
         Args:
-            seconds: how long brokers that do not answer are tried.
+            seconds: time limit for brokers that do not answer.
 
         Raises:
-            KafkaError: no broker answers, or none takes the login.
-            OSError: as above, by the network's own words.
+            KafkaError: no broker answers, or none accepts the login.
+            OSError: as above, as an error of the network.
         """
         await connect(self._client, self._arguments, seconds)
-        # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
-        # lost, and is to be known as such while the session lasts.
-        self._client._request_timeout_ms = int(self._session * 700)  # noqa: SLF001  of connections that are made from now on
+        # The broker delays the answer to a join until all members have joined, for at most half a session. A longer wait means a
+        # lost request, which must be detected within the session.
+        self._client._request_timeout_ms = int(self._session * 700)  # noqa: SLF001  applies to new connections
         await self._client.set_topics({self._topic})
 
     async def close(self) -> None:
-        """Disconnect. The group keeps the member until its session ends, or it comes back."""
+        """Disconnect. The group keeps the member until its session ends or it returns."""
         await self._client.close()
 
     async def join(self) -> Joined:
         """Join, or rejoin in a rebalance. From then on this member's former partitions may be assigned to others.
 
         Raises:
-            MemberReplacedError: another process is this instance now.
-            RebalanceInProgressError: members have changed meanwhile: rejoin.
-            KafkaError: the group cannot be reached, or says no.
+            MemberReplacedError: another process has this instance id now.
+            RebalanceInProgressError: the members changed meanwhile; rejoin.
+            KafkaError: the group cannot be reached, or rejects the request.
         """
         protocol = (RangePartitionAssignor.name, RangePartitionAssignor.metadata([self._topic]).encode())
         session, rebalance = int(self._session * 1000), int(self.patience * 1000)
@@ -154,7 +154,7 @@ class GroupMember:
         synced = await self._ask(SyncGroupRequest(self.group, self._generation, self._member, self._instance, shares))
         given = ConsumerProtocol.ASSIGNMENT.decode(synced.member_assignment).partitions()
         member, generation = self._heard
-        # What was given in the last generation and is given in this one was not another's in between.
+        # A partition assigned in this generation and the previous one had no other owner between.
         follows = self._member == member and self._generation - generation in {0, 1}
         self._heard = (self._member, self._generation)
         return Joined(frozenset(found.partition for found in given if found.topic == self._topic), began, follows)
@@ -163,24 +163,26 @@ class GroupMember:
         """Send a heartbeat.
 
         Returns:
-            A moment at which its partitions were its own (`time.monotonic`): no other member gets them for `patience` from then on.
+            A time at which the partitions were assigned to this member (`time.monotonic`); no other member gets them for `patience`
+            seconds
+                from then on.
 
         Raises:
-            MemberReplacedError: another process is this instance now.
-            RebalanceInProgressError: a rebalance runs: join.
-            IllegalGenerationError: a rebalance went by without this member: join.
-            UnknownMemberIdError: the session has ended, others may have its partitions: join.
-            KafkaError: the group cannot be reached, or says no.
+            MemberReplacedError: another process has this instance id now.
+            RebalanceInProgressError: a rebalance is running; join.
+            IllegalGenerationError: a rebalance completed without this member; join.
+            UnknownMemberIdError: the session has ended and others may have its partitions; join.
+            KafkaError: the group cannot be reached, or rejects the request.
         """
         began = time.monotonic()
         await self._ask(Heartbeat(self.group, self._generation, self._member, self._instance))
         return began
 
     async def leave(self) -> None:
-        """Leave the group: its partitions are spread over the others at once.
+        """Leave the group; its partitions are reassigned at once.
 
         Raises:
-            KafkaError: the group cannot be reached; it will notice when the session ends.
+            KafkaError: the group cannot be reached; it removes the member when the session ends.
         """
         if self._member:
             await self._ask(LeaveGroupRequest(self.group, self._member))
@@ -188,7 +190,7 @@ class GroupMember:
 
     async def _shares(self, members: list[Any]) -> list[tuple[str, bytes]]:
         wanted = {member: ConsumerProtocol.METADATA.decode(metadata) for member, _, metadata in members}
-        # Present partition counts: opening a shard refuses a topic that has grown.
+        # Current partition counts, because opening a shard rejects a topic that has grown.
         await self._client.force_metadata_update()
         return [(name, share.encode()) for name, share in RangePartitionAssignor.assign(self._client.cluster, wanted).items()]
 

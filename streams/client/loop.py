@@ -1,6 +1,6 @@
-"""The thread that runs aiokafka's event loop beside synchronous callers.
+"""Thread that runs aiokafka's event loop for synchronous callers.
 
-Heartbeats, metadata and transactions' answers go on there while a stage decides in the caller's thread.
+Heartbeats, metadata updates and transaction responses are processed there while a stage decides in the caller's thread.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class TaskOwner:
-    """Tracks the tasks started on its behalf, so that an unresponsive client can be stopped.
+    """Tracks the tasks of a client, so that an unresponsive client can be cancelled.
 
-    An aiokafka producer retries for ever by design; while its broker is away it cannot be stopped in good order.
+    An aiokafka producer retries forever by design and cannot be stopped gracefully without a broker.
     """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Note a task; it is forgotten when it is done."""
+        """Track a task until it is done."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def cancel(self) -> None:
-        """Cancel all that is not done, except the task that asks for it."""
+        """Cancel all unfinished tasks except the calling one."""
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
 
@@ -47,20 +47,20 @@ _owner: ContextVar[TaskOwner | None] = ContextVar("owner", default=None)
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401  asyncio's
     task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
-    # Tasks inherit the context of the one that makes them, and with it the owner.
+    # A task inherits the context of its creator, and with it the owner.
     if (owner := _owner.get()) is not None:
         owner.add(task)
     return task
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own."""
+    """Event loop in its own thread."""
 
     def __init__(self, name: str) -> None:
-        """Start it.
+        """Start the thread.
 
         Args:
-            name: of the thread.
+            name: name of the thread.
         """
         self._loop = EventLoop()
         self._loop.set_task_factory(_make_task)
@@ -70,7 +70,7 @@ class BackgroundLoop:
         self._thread.start()
 
     def _live(self) -> None:
-        # Closed where it ran: in the thread that wants it closed another loop may be running.
+        # Closed by the thread that ran it: the thread that calls `close` may run another loop.
         try:
             self._loop.run_forever()
         finally:
@@ -80,23 +80,23 @@ class BackgroundLoop:
         """Run a coroutine in the loop and return its result, or raise its exception, in the calling thread.
 
         Args:
-            coroutine: limits its own time.
-            owner: of all tasks that it begins.
+            coroutine: coroutine to run; it must limit its own time.
+            owner: tracks all tasks that the coroutine creates.
         """
         found: Future[T] = asyncio.run_coroutine_threadsafe(coroutine if owner is None else _owned(coroutine, owner), self._loop)
         try:
             return found.result()
         except BaseException:
-            # KeyboardInterrupt among others: the caller is gone.
+            # Also for KeyboardInterrupt: nothing waits for the result any more.
             found.cancel()
             raise
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call a function in the loop, soon; from any thread."""
+        """Schedule a function in the loop; callable from any thread."""
         self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """Cancel what still runs and end the thread. Idempotent."""
+        """Cancel all tasks and end the thread. Idempotent."""
         if self._loop.is_closed():
             return
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Writing to Kafka: records put into batches in the caller's thread, sent in the loop, by a producer that can always be ended."""
+"""Producer: batches are built in the caller's thread and sent in the loop; it can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from streams.settings import KafkaSettings
 __all__ = ["BATCH_BYTES", "BatchTooLargeError", "Batches", "Producer"]
 
 BATCH_BYTES: Final = 512 << 10
-"""Of records that are sent together, before they are compressed. A larger record goes alone."""
+"""Bytes of a batch before compression. A larger record gets a batch of its own."""
 _REQUEST_BYTES: Final = (4 << 20) + (64 << 10)
 _RETRY_MS: Final = 20
-"""A broker of Kafka 4 often asks a client of aiokafka's age to send a transaction's first batches again, at once; it takes 100 ms
-unless told otherwise, and a commit takes 7."""
+"""Retry delay (milliseconds). Brokers of Kafka 4 often ask aiokafka to resend a transaction's first batches. aiokafka's default
+delay is 100 ms, while a commit takes 7 ms."""
 _STOP_SECONDS: Final = 1.0
 _NOTICE_SECONDS: Final = 5.0
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
@@ -34,15 +34,15 @@ T = TypeVar("T")
 
 
 class BatchTooLargeError(Exception):
-    """Raised when a broker does not take records because they are too large."""
+    """Raised when a broker rejects records because they are too large."""
 
     def __init__(self, partition: TopicPartition, first: int, count: int) -> None:
-        """Describe them.
+        """Store the location of the records.
 
         Args:
-            partition: their partition.
-            first: place of the first of them among the records for that partition.
-            count: records in the request.
+            partition: partition of the records.
+            first: index of the first one among the records for that partition.
+            count: number of records in the request.
         """
         super().__init__(f"{partition.topic} does not take records of that size")
         self.partition: Final = partition
@@ -51,33 +51,33 @@ class BatchTooLargeError(Exception):
 
 
 class Batches:
-    """Records in the order in which they are to be written, by partition."""
+    """Records in write order, by partition."""
 
     def __init__(self, producer: Any) -> None:  # noqa: ANN401  aiokafka has no types
-        """Collect for a producer of aiokafka's."""
+        """Collect records for a producer of aiokafka."""
         self._producer = producer
         self.by_partition: dict[TopicPartition, list[Any]] = defaultdict(list)
 
     def add(self, partition: TopicPartition, fields: Fields) -> None:
-        """Put a record behind the others of its partition."""
+        """Append a record to its partition's batches."""
         self.append(partition, fields.key, fields.value, fields.headers)
 
     def add_state(self, partition: TopicPartition, key: bytes, value: bytes | None) -> None:
-        """Put a record of a compacted topic behind the others; without a value it deletes its key."""
+        """Append a record of a compacted topic; without a value it is a tombstone for its key."""
         self.append(partition, key, value, [])
 
     def append(self, partition: TopicPartition, key: bytes, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
-        """Put a record of any key, value and headers behind the others of its partition."""
+        """Append a record of any key, value and headers to its partition's batches."""
         batches = self.by_partition[partition]
         if batches and batches[-1].append(timestamp=None, key=key, value=value, headers=headers) is not None:
             return
-        # The first record of a batch is taken, however large it is.
+        # A new batch accepts its first record, whatever its size.
         batches.append(self._producer.create_batch())
         batches[-1].append(timestamp=None, key=key, value=value, headers=headers)
 
 
 class Producer:
-    """A producer of aiokafka's behind a loop. It is used by one thread at a time, and not again after an error."""
+    """Wrapper around aiokafka's producer, for one thread at a time; unusable after an error."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class Producer:
         """Connect.
 
         Args:
-            background: its event loop's thread.
-            settings: of the cluster.
+            background: thread of the event loop.
+            settings: settings of the cluster.
             transactional_id: fences other producers with the same id; `None`: idempotent without transactions.
-            batch_bytes: of records that are sent together.
+            batch_bytes: maximum size of a batch before compression.
 
         Raises:
-            KafkaError: no broker answers in time, or one says no.
+            KafkaError: no broker answers in time, or one rejects the request.
         """
         self._background = background
         self.owner: Final = TaskOwner()
@@ -103,14 +103,14 @@ class Producer:
         self._seconds = settings.transaction_seconds if transactional_id else settings.delivery_seconds
         self.aiokafka: Any = None
         """The producer below; `None`: closed."""
-        # As long a batch waits for its partition's leader.
+        # A batch waits this long for its partition's leader.
         more: dict[str, Any] = {"enable_idempotence": True, "request_timeout_ms": int(settings.delivery_seconds * 1000)}
         self._batch_bytes: Final = batch_bytes
         if transactional_id:
             more = {
                 "transactional_id": transactional_id,
                 "retry_backoff_ms": _RETRY_MS,
-                # Longer than a commit may take here, so that no broker aborts a transaction whose commit is still awaited.
+                # Longer than the limit for a commit here, so that no broker aborts a transaction whose commit is awaited.
                 "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
             }
         try:
@@ -121,35 +121,35 @@ class Producer:
 
     @property
     def epoch(self) -> int:
-        """Which holder of its transactional id it is."""
-        return int(self.aiokafka._txn_manager.producer_epoch)  # noqa: SLF001  aiokafka does not show it
+        """Producer epoch of its transactional id."""
+        return int(self.aiokafka._txn_manager.producer_epoch)  # noqa: SLF001  aiokafka has no public access
 
     def batches(self) -> Batches:
-        """Return an empty collection of records."""
+        """Return empty batches."""
         return Batches(self.aiokafka)
 
     def write(self, batches: Batches, on_wait: Callable[[], object] = lambda: None) -> dict[TopicPartition, int]:
-        """Write records; return the offset behind the last one in each partition.
+        """Write records; return the end offset of each partition written.
 
         Args:
-            batches: the records.
+            batches: records to write.
             on_wait: called once, in the loop's thread, if brokers have not answered after 5 s.
 
         Raises:
-            BatchTooLargeError: a broker does not take some of them; others may have been written.
-            KafkaError: some may have been written, some not.
+            BatchTooLargeError: a broker rejects some records; others may have been written.
+            KafkaError: some records may have been written.
         """
         return self._run(self._write(batches, on_wait), self._seconds)
 
     def transact(
         self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
     ) -> dict[TopicPartition, int]:
-        """Write records and a group's offsets, all or none; return the offset behind the last record in each partition.
+        """Write records and a group's offsets in one transaction; return the end offset of each partition written.
 
         Raises:
             ProducerFenced: another producer has the transactional id; nothing was written.
-            BatchTooLargeError: a broker does not take some of them; nothing will be written if it is told to `abort`.
-            KafkaError: it is not known what was written.
+            BatchTooLargeError: a broker rejects some records; `abort` discards the transaction.
+            KafkaError: the outcome is unknown.
         """
         return self._run(self._transaction(batches, offsets, group), self._seconds)
 
@@ -163,7 +163,7 @@ class Producer:
         self._run(self.aiokafka.abort_transaction(), self._seconds)
 
     def close(self) -> None:
-        """Stop it, also within a request. Idempotent."""
+        """Stop the producer, even during a request. Idempotent."""
         self._background.run(self._stop(), self.owner)
 
     def _run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
@@ -178,11 +178,11 @@ class Producer:
             max_batch_size=self._batch_bytes,
             max_request_size=_REQUEST_BYTES,
         )
-        # A request that is not answered is sent again long before a batch is given up.
+        # Unanswered requests are retried long before the delivery time-out of a batch.
         for part in (self.aiokafka.client, self.aiokafka._sender):  # noqa: SLF001
             part._request_timeout_ms = arguments["request_timeout_ms"]  # noqa: SLF001
         await connect(self.aiokafka.client, arguments, settings.request_seconds)
-        # Its own `start` connects once, and does not say why it failed.
+        # aiokafka's `start` tries once, and does not report the cause of a failure.
         await _within(settings.request_seconds, self.aiokafka._sender.start())  # noqa: SLF001
 
     async def _write(self, batches: Batches, on_wait: Callable[[], object]) -> dict[TopicPartition, int]:
@@ -200,7 +200,7 @@ class Producer:
     async def _send_in_order(self, partition: TopicPartition, batches: list[Any]) -> int:
         futures = [await self.aiokafka.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
         counts = [batch.record_count() for batch in batches]
-        # Behind a batch that was not taken the others wait in vain.
+        # After a rejected batch, the later ones of the partition cannot succeed.
         await asyncio.wait(futures, return_when=asyncio.FIRST_EXCEPTION)
         for place, future in enumerate(futures):
             if future.done() and not future.cancelled() and isinstance(future.exception(), _TOO_LARGE):
@@ -215,7 +215,8 @@ class Producer:
         producer = self.aiokafka
         await producer.begin_transaction()
         taken = {partition: OffsetAndMetadata(*found) for partition, found in offsets.items()}
-        # Both are on their way at once; await every acknowledgement here: aiokafka would commit without a batch that failed.
+        # Batches and offsets are sent concurrently; await every acknowledgement here: aiokafka would commit without a batch that
+        # failed.
         ends, _ = await _all((self.send_in_loop(batches), producer.send_offsets_to_transaction(taken, group)))
         await producer.commit_transaction()
         return dict(ends)
@@ -227,12 +228,12 @@ class Producer:
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 await producer.stop()
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001  it is stopped, whatever the error
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001  it is stopped after any error
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_STOP_SECONDS):
                     await producer.client.close()
         finally:
-            # It would retry unsent batches for ever.
+            # aiokafka would retry unsent batches forever.
             self.owner.cancel()
 
 
@@ -248,9 +249,9 @@ async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no types
-    """Wait for all, then raise what went wrong: first what explains the rest.
+    """Wait for all results; raise the most specific error.
 
-    A refusal ends a transaction for aiokafka, which sends its batches nevertheless; they fail by another error.
+    aiokafka sends a transaction's batches even after the offsets were rejected; these batches then fail with a less specific error.
     """
     found = await asyncio.gather(*waited_for, return_exceptions=True)
     errors = [answer for answer in found if isinstance(answer, BaseException)]

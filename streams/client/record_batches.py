@@ -1,4 +1,4 @@
-"""Record batches of a fetch, as stored in the log; committed records are taken from them one by one."""
+"""Parsing of a fetch's record batches; the committed records are decoded one by one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class CorruptBatchError(CorruptRecordException):  # type: ignore[misc]  # aiokafka has no types
-    """Raised when the first batch of a fetch does not match its checksum."""
+    """Raised when the checksum of a fetch's first batch does not match."""
 
     def __init__(self, offset: int, behind: int) -> None:
-        """Say where it stands.
+        """Store the location of the batch.
 
         Args:
-            offset: of its first record.
-            behind: of the first record of the next batch.
+            offset: first offset of the batch.
+            behind: first offset of the next batch.
         """
         super().__init__(f"the batch at {offset} does not match its checksum")
         self.offset = offset
@@ -36,49 +36,50 @@ class CorruptBatchError(CorruptRecordException):  # type: ignore[misc]  # aiokaf
 
 
 class RawRecord(Protocol):
-    """A record as aiokafka's parser gives it."""
+    """A record from aiokafka's parser."""
 
     offset: int
     timestamp: int
-    """When it was appended (milliseconds)."""
+    """Append time (milliseconds)."""
     key: bytes | None
     value: bytes | None
     headers: list[Header]
 
 
 class RawRecords:
-    """Records that are decoded from their batches on demand, once.
+    """Records that are decoded from their batches once, on demand.
 
-    A fetch brings thousands, each made of a dozen objects; the garbage collector would look at all that wait.
+    A fetch returns thousands of records of a dozen objects each, which the garbage collector would otherwise traverse while they
+    wait.
     """
 
     def __init__(self, batches: Iterable[Batch], start: int) -> None:
-        """Hold some batches, of which records before `start` are of no interest."""
+        """Store batches; records before offset `start` are skipped."""
         self._rest = _records(batches, start)
         self._head = list(islice(self._rest, 1))
 
     def __bool__(self) -> bool:
-        """Return whether there are more."""
+        """Return true if records are left."""
         return bool(self._head)
 
     def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:
-        """Apply a function to the next records, at most so many and at least one; each record is freed before the next one.
+        """Apply a function to the next records, at least one and at most `limit`.
 
-        Not to be used again after an error: the current record is lost.
+        Each record is freed before the next one is decoded. Not usable after an error: the current record is lost.
         """
         found = [make(raw) for raw in chain(self._head, islice(self._rest, limit - 1))]
         self._head = list(islice(self._rest, 1))
         return found
 
     def __iter__(self) -> Iterator[RawRecord]:
-        """Yield all that are left."""
+        """Yield all remaining records."""
         yield from self._head
         self._head = []
         yield from self._rest
 
 
 class Batch(NamedTuple):
-    """Some records that were written together."""
+    """Records that were written together."""
 
     parsed: Iterable[RawRecord]
     raw: memoryview
@@ -92,7 +93,7 @@ def _records(batches: Iterable[Batch], start: int) -> Iterator[RawRecord]:
                     start = record.offset + 1
                     yield record
         except UnicodeDecodeError:
-            # Brokers take names of headers that are no UTF-8, aiokafka does not.
+            # aiokafka rejects header names that are not UTF-8, which brokers accept.
             for record in _LenientBatch(raw):
                 if record.offset >= start:
                     start = record.offset + 1
@@ -100,23 +101,23 @@ def _records(batches: Iterable[Batch], start: int) -> Iterator[RawRecord]:
 
 
 class Chunk(NamedTuple):
-    """What one fetch brought."""
+    """Result of one fetch."""
 
     records: RawRecords
-    """Committed ones, at or behind the offset asked for."""
+    """Committed records at or behind the requested offset."""
     behind: int
-    """Next offset. Larger than the last record's offset + 1 where markers and aborted records follow."""
+    """Next offset to fetch; beyond the last record's offset + 1 if markers or aborted records follow."""
     stable: int
-    """Behind the last record that is committed or aborted; nothing at or behind it may be read yet."""
+    """Last stable offset; records from there on are not readable yet."""
     first: int = 0
-    """First retained offset, if records from the requested offset on were deleted; 0: none were."""
+    """First retained offset, if retention deleted records from the requested offset on; otherwise 0."""
 
 
 def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[RawRecords, int]:
-    """Return the records of committed transactions, and of producers without one, and the offset behind what was seen.
+    """Return the committed and non-transactional records, and the next offset to fetch.
 
     Raises:
-        CorruptBatchError: the first batch is damaged; before another one that is, what was seen ends.
+        CorruptBatchError: the first batch is damaged. A later damaged batch ends the result before it.
     """
     waiting = sorted(aborted or (), key=lambda transaction: transaction[1], reverse=True)
     given_up: set[int] = set()
@@ -130,13 +131,13 @@ def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: 
         if not batch.validate_crc():
             if place > len(raw):
                 break
-            # How many records it has is among what may be damaged; where the next one begins is not.
+            # The damage may affect the record count, but not the offset of the next batch.
             following = int.from_bytes(whole[place : place + 8], "big") if batches.has_next() else batch.next_offset
             raise CorruptBatchError(batch.base_offset, max(following, batch.base_offset + 1))
         while waiting and waiting[-1][1] <= batch.base_offset:
             given_up.add(waiting.pop()[0])
         if batch.is_control_batch:
-            # A log that is compacted may keep the batch of a marker without the marker.
+            # Compaction may keep a marker's batch without the marker.
             if any(ControlRecord.parse(marker.key) == ABORT_MARKER for marker in batch):
                 given_up.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in given_up):
@@ -146,12 +147,12 @@ def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: 
 
 
 def _size(content: memoryview, place: int) -> int:
-    """Return how many bytes the batch takes that begins at a place: its base offset, its length, and what that counts."""
+    """Return the size of the batch at a position in bytes: base offset, length field and content."""
     return _HEAD_BYTES + int.from_bytes(content[place + 8 : place + _HEAD_BYTES], "big")
 
 
 class _Lenient(bytearray):
-    """Bytes that give a text for whatever they are; aiokafka's parser takes texts from them only for names of headers."""
+    """Bytes that decode without errors; aiokafka's parser decodes only header names from them."""
 
     def __getitem__(self, place: Any) -> Any:  # noqa: ANN401  as of a bytearray
         found = super().__getitem__(place)
@@ -162,10 +163,10 @@ class _Lenient(bytearray):
 
 
 class _LenientBatch(_DefaultRecordBatchPy):  # type: ignore[misc]  # aiokafka has no types
-    """A batch as aiokafka parses it in Python; in names of headers, bytes that are no UTF-8 stand as escapes.
+    """aiokafka's Python batch parser with escapes for header names that are not UTF-8.
 
-    Kafka's protocol calls a header's name a string, and brokers do not look at it. aiokafka refuses the whole batch; one such
-    record of another producer would hold up for good whatever reads its partition.
+    Kafka's protocol defines header names as strings, but brokers do not check them. aiokafka rejects the whole batch, so one such
+    record of another producer would block its partition's readers forever.
     """
 
     _buffer: bytearray

@@ -1,4 +1,4 @@
-"""Retries of requests while brokers are away or partitions change their leader."""
+"""Retries of requests while brokers are unavailable or partition leaders change."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PASSING: Final = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
 
 
 async def retried(ask: Callable[[], Awaitable[T]], seconds: float, client: Any) -> T:  # noqa: ANN401  aiokafka has no types
-    """Ask, and ask again after what passes, until time is over.
+    """Call until it succeeds; retry transient errors until the time limit.
 
     Args:
-        ask: is to raise `StaleMetadata` where an answer is out of date.
-        seconds: how long.
-        client: aiokafka's, whose knowledge of the cluster is to be renewed in between.
+        ask: request to repeat; raises `StaleMetadata` if an answer is outdated.
+        seconds: time limit.
+        client: client of aiokafka whose metadata is refreshed between attempts.
 
     Raises:
-        KafkaError: it does not pass, or was the last one when time was over.
-        KafkaTimeoutError: there was no answer at all.
+        KafkaError: a permanent error, or the last transient one at the time limit.
+        KafkaTimeoutError: no answer within the time limit.
     """
     deadline = time.monotonic() + seconds
     last: KafkaError = KafkaTimeoutError(f"no answer within {seconds:g} s")
@@ -45,7 +45,7 @@ async def retried(ask: Callable[[], Awaitable[T]], seconds: float, client: Any) 
                 return await ask()
         except TimeoutError:
             if limit.expired():
-                # An earlier error tells more than a timeout.
+                # An earlier error is more specific than a timeout.
                 raise last from None
             last = RequestTimedOutError()
         except KafkaError as error:

@@ -1,7 +1,7 @@
-"""Tokens for OAUTHBEARER from a function of the deployment, with its failures turned into errors of the client.
+"""OAUTHBEARER tokens from a user's function; its failures become Kafka errors.
 
-aiokafka asks for a token in its metadata task and expects only its own errors there: any other would end that task silently, and an
-endless call would block it for ever.
+aiokafka requests tokens in its metadata task and expects only its own errors there: any other error would end that task silently,
+and a call that never returns would block it forever.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from engine.effects.modules import MODULE_NAME, import_named
 __all__ = ["TokenError", "TokenProvider"]
 
 _MOST_CALLS: Final = 32
-"""Most calls at a time, abandoned ones included: a call that never returns keeps its thread."""
+"""Maximum number of concurrent calls, including abandoned ones: a call that never returns keeps its thread."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 class TokenError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """Raised when the provider gives no token. It is asked again for the next connection.
+    """Raised when the provider returns no token. The next connection calls it again.
 
-    Names the class of what the provider has raised, never its text: that may hold a token, a secret, or the address of one.
+    The message has only the class of the provider's error, because its text may contain a token or a secret.
     """
 
     retriable = True
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """Asks a function for a token, in a thread: it may go over the network."""
+    """Calls a function for tokens in a separate thread, because it may use the network."""
 
     def __init__(self, name: str, seconds: float) -> None:
         """Import the function.
 
         Args:
-            name: `module:callable`, as the setting has it.
-            seconds: how long one call may take.
+            name: `module:callable` from the setting.
+            seconds: time limit of one call.
 
         Raises:
-            ValueError: there is no such function, or its module cannot be imported.
+            ValueError: the function does not exist, or its module cannot be imported.
         """
         self._setting = f"KAFKA_SASL_TOKEN_PROVIDER={name}"
         self._function = _found(name, self._setting)
         self._seconds = seconds
         self._free = threading.Semaphore(_MOST_CALLS)
         self.failure: TokenError | None = None
-        """Of the last call; `None` if that gave a token."""
+        """Error of the last call; `None` after a success."""
 
     async def token(self) -> str:
         """Return a token.
 
         Raises:
-            TokenError: the function raised something, returned something else, or did not return in time.
+            TokenError: the function raised an error, returned a non-string, or did not return in time.
         """
         try:
             async with asyncio.timeout(self._seconds):
@@ -76,11 +76,11 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
         return token
 
     def _asked(self) -> Future[tuple[str, str]]:
-        """Start a call; its result is a token or an error."""
+        """Start a call; its result is a token and an error text, one of them empty."""
         answer: Future[tuple[str, str]] = Future()
         answer.set_running_or_notify_cancel()
         if self._free.acquire(blocking=False):
-            # Not one of a pool's threads: a process waits for those at its end, and so for a call that never returns.
+            # Not in a thread pool: the process would wait at its exit for a call that never returns.
             threading.Thread(target=self._call, args=(answer,), name="kafka-token", daemon=True).start()
         else:
             answer.set_result(("", f"does not return: {_MOST_CALLS} calls of it wait"))
@@ -89,7 +89,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
     def _call(self, answer: Future[tuple[str, str]]) -> None:
         try:
             token = self._function()
-        except BaseException as error:  # noqa: BLE001  foreign code: even its SystemExit must not stop the engine
+        except BaseException as error:  # noqa: BLE001  third-party code: even its SystemExit must not stop the engine
             answer.set_result(("", f"raised {type(error).__name__}"))
         else:
             answer.set_result((token, "") if isinstance(token, str) else ("", f"returned no text but {type(token).__name__}"))
@@ -108,5 +108,5 @@ def _found(name: str, setting: str) -> Callable[[], object]:
     except Exception as error:  # noqa: BLE001  importing runs foreign code, which may raise anything, with a secret in its text
         raise ValueError(f"{setting}: importing {module} raises {type(error).__name__}") from None
     if not callable(found):
-        raise ValueError(f"{setting}: {module} has no function {attribute}")  # noqa: TRY004  a setting does not fit
+        raise ValueError(f"{setting}: {module} has no function {attribute}")  # noqa: TRY004  an invalid setting
     return found

@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 from broker import until
 
 from streams.client.connecting import administrator, client_of
-from streams.client.metadata import heard
+from streams.client.metadata import fetch_from_each
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared, plan
 
@@ -36,7 +36,7 @@ def add_partitions(settings: KafkaSettings, topics: Sequence[str], count: int) -
         await admin.create_partitions({name: NewPartitions(count) for name in wanted})
 
     async def known(admin: Any) -> bool:
-        told = await heard(client_of(admin), list(wanted), PATIENCE)
+        told = await fetch_from_each(client_of(admin), list(wanted), PATIENCE)
         return all(not isinstance(answer, Exception) and answer.partitions == wanted for answer in told.values())
 
     asyncio.run(administered(settings, add))
