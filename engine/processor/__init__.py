@@ -1,1 +1,1 @@
-"""Runs one shard of a stage on a log: takes inputs, calls the stage, commits its events, recovers."""
+"""Processing of one shard of a stage on a log: reads inputs, calls the stage, commits its events, recovers."""

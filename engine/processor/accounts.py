@@ -1,7 +1,7 @@
-"""The outcome of every input of a shard, counted by a fold over what the shard wrote (design rules 1 and 4).
+"""Outcomes of a shard's inputs, folded from the shard's outputs (design rules 1 and 4).
 
-Outputs that share a basis belong to one input. The first of them holds its outcome; timers that fired after it share its
-basis too and start no input of their own. Inputs that leave no event are counted by `shard.accounted`.
+Outputs with the same basis follow from one input. The first of them has its outcome; timers that fired after it have the same basis
+and count no input. Inputs without an event are counted by `shard.accounted`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ SILENT: Final[frozenset[str]] = frozenset({"duplicate", "unchanged", "late"})
 
 
 class Accounts:
-    """The counters of one shard. `received == sum(outcomes.values())` after every commit."""
+    """Counters of one shard; `received == sum(outcomes.values())` after every commit."""
 
     __slots__ = ("_basis", "accounted", "outcomes", "received", "through")
 
     def __init__(self) -> None:
-        """Begin with nothing received."""
+        """Start at zero."""
         self.received: int = 0
-        """Inputs taken."""
+        """Inputs processed."""
         self.outcomes: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
-        """Inputs by outcome so far; `parked` and `waiting` count those that still are."""
+        """Inputs by outcome; `parked` and `waiting` count those that still are."""
         self.accounted: int = 0
         """`shard.accounted` events written."""
         self.through: int = 0
@@ -42,17 +42,17 @@ class Accounts:
 
     @property
     def balanced(self) -> bool:
-        """Return whether every input received has exactly one outcome."""
+        """True if every input received has exactly one outcome."""
         return self.received == sum(self.outcomes.values())
 
     def fold(self, event: Event[Data], basis: Vector, shardsequence: int, outcome: Callable[[Event[Any]], Outcome | None]) -> None:
         """Fold one output; folding it again changes nothing.
 
         Args:
-            event: the output.
-            basis: input offsets of the shard when it wrote the output.
-            shardsequence: its position among the shard's outputs.
-            outcome: the stage's reading of the first event of an input.
+            event: output event.
+            basis: input offsets of the shard at the decision.
+            shardsequence: sequence number of the output.
+            outcome: returns the outcome of an input from its first event, as the stage defines it.
         """
         if shardsequence <= self.through:
             return

@@ -1,4 +1,4 @@
-"""Retries of a batch: which inputs could not be decided or written, and how the next attempt treats them."""
+"""Retries of a batch: inputs that could not be decided or written, and their treatment in the next attempt."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _MOST_REASONS: Final = 2
 (`ShardRun.take`, `fire`)."""
 
 Begun = Sequence[tuple[int, Taken | None]]
-"""Inputs (`None`: timers), each with the shardsequence before it."""
+"""Inputs (`None`: timers), each with the last shardsequence before it."""
 
 
 class UndecidedError(Exception):
-    """Raised when a batch ends at an input, or at a timer that fires between inputs."""
+    """Raised when a batch stops at an input, or at a timer that fires between inputs."""
 
     def __init__(self, taken: list[Taken], reason: str, *, timer: int | None = None, large: Taken | None = None) -> None:
-        """Record the failure.
+        """Store the failure.
 
         Args:
-            taken: inputs to take again; the stage failed on the last one, unless `timer` or `large` is given.
-            reason: why.
-            timer: shardsequence before the timer that failed.
-            large: the input whose output is too large for the log.
+            taken: inputs to process again; the stage failed on the last one, unless `timer` or `large` is given.
+            reason: error message.
+            timer: last shardsequence before the timer that failed.
+            large: input with an output that is too large for the log.
         """
         super().__init__(reason)
         self.taken: Final = taken
@@ -47,13 +47,13 @@ class Failures:
         """Begin without failures."""
         self.inputs: Reasons = {}
         self.timers: dict[int, list[str]] = {}
-        """Why the stage failed on a timer, one reason per attempt; keys are the shardsequences before it."""
+        """Reasons why the stage failed on a timer, one per attempt, by the last shardsequence before it."""
         self.large: dict[tuple[int, int], str] = {}
         """The log's errors about inputs whose outputs are too large; keys as in `inputs`."""
 
     @property
     def any(self) -> bool:
-        """Whether an earlier attempt failed."""
+        """True if an earlier attempt failed."""
         return bool(self.inputs or self.timers or self.large)
 
     def note(self, failure: UndecidedError) -> None:
@@ -77,23 +77,23 @@ class Failures:
 
 
 def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:
-    """Return how to retry after the log rejected a commit.
+    """Return the failure with which to retry after the log rejected a commit.
 
     Args:
-        begun: inputs and outputs of the commit.
+        begun: inputs and timers of the commit.
         first: shardsequence of its first output.
-        error: names the refused output.
-        before: earlier attempts.
+        error: error with the index of the rejected output.
+        before: failures of earlier attempts.
 
     Raises:
-        RecordTooLargeError: the cause of the output is a dead letter already; no retry can help.
+        RecordTooLargeError: the input of the output is a dead letter already; no retry can help.
     """
     sequence, cause = next(found for found in reversed(begun) if found[0] < first + error.place)
     taken = [found for _, found in begun if found is not None]
     if cause is None:
         if len(before.timers.get(sequence, ())) == _MOST_REASONS:
             raise error
-        # Later inputs may have other sequences now, and are found again.
+        # Later inputs may have other sequence numbers in the retry; their failures are detected again.
         before.timers = {timer: reasons for timer, reasons in before.timers.items() if timer <= sequence}
         return UndecidedError(taken, str(error), timer=sequence)
     if _key(cause) in before.large:

@@ -1,4 +1,4 @@
-"""Tries a decision in a child process after processes ended during it: they may have been killed for other reasons."""
+"""Trial of a decision in a child process, after processes ended during it that may have been killed from outside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 __all__ = ["child_survives"]
 
 _PATIENCE: Final = 2.0
-"""Wall time of a child as a multiple of its processor time: it may block for ever on a lock copied from another thread."""
+"""Time limit of a child as a multiple of its processor time: it may block forever on a lock copied from another thread."""
 _LEAST: Final = 10.0
 """Minimum wall time of a child on a busy machine (seconds)."""
 _LIVED: Final = b"1"
@@ -22,16 +22,14 @@ _logger: Final = logging.getLogger(__name__)
 
 
 def child_survives(attempt: Callable[[], object], seconds: float, *, least: float = _LEAST) -> bool:
-    """Run a function in a forked copy of this process; return whether the copy survives.
+    """Run a function in a forked child process; return true if the child survives.
 
-    Its changes are lost; an exception counts as survival.
-
-    False where the system cannot fork.
+    The child's changes are lost; an exception counts as survival. Returns false if the system cannot fork.
 
     Args:
-        attempt: the function; it must do no input or output.
-        seconds: processor time allowed.
-        least: minimum wall time allowed (seconds), for a busy machine.
+        attempt: function without input and output.
+        seconds: limit of processor time.
+        least: minimum time limit (seconds), for a busy machine.
     """
     patience = max(least, _PATIENCE * seconds)
     try:
@@ -50,9 +48,9 @@ def child_survives(attempt: Callable[[], object], seconds: float, *, least: floa
         _try(attempt, seconds, patience, writer)
     os.close(writer)
     try:
-        told = select.poll()  # select refuses descriptors above 1023, which a worker of many shards has
-        told.register(reader, select.POLLIN)
-        return bool(told.poll(patience * 1000)) and os.read(reader, 1) == _LIVED
+        poller = select.poll()  # select refuses descriptors above 1023, which a worker of many shards has
+        poller.register(reader, select.POLLIN)
+        return bool(poller.poll(patience * 1000)) and os.read(reader, 1) == _LIVED
     finally:
         os.close(reader)
         with suppress(OSError):  # another thread has waited for it
@@ -70,7 +68,7 @@ def _try(attempt: Callable[[], object], seconds: float, patience: float, writer:
         # The log's files, locks and connections belong to the parent.
         os.closerange(3, writer)
         os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
-        # System time counts too, as for the watchdog; and the child does not outlive its parent for long.
+        # System time counts too, as for the watchdog; and the child soon ends after its parent.
         for alarm, timer, limit in (
             (signal.SIGPROF, signal.ITIMER_PROF, seconds),
             (signal.SIGALRM, signal.ITIMER_REAL, patience),

@@ -1,4 +1,4 @@
-"""Dead letters: unreadable inputs, stored whole with their origin, and their return (design rule 7)."""
+"""Dead letters: undecodable inputs with their content and origin, and their replay (design rule 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dead_letter", "original", "too_large"]
 _TEXTS: Final = ("id", "source", "type", "subject", "correlationid", "causationid", "clusterid")
 _NUMBERS: Final = ("time", "recordedtime", "sequence")
 _TEXT_LIMIT: Final = 200
-"""Characters of a key or an id kept in a letter without content."""
+"""Maximum length of a key or an id in a letter without content (characters)."""
 
 
 def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
@@ -57,7 +57,7 @@ def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: i
 def _event(
     shard: ShardId, record: Record, letter: DeadLettered, now: int, sequence: int, limit: int | None = None
 ) -> Event[DeadLettered]:
-    """Return the event of a letter, with the input's texts cut to a number of characters (`None`: whole)."""
+    """Return the event of a letter, with the input's texts cut to `limit` characters (`None`: whole)."""
     (topic, partition), message = record.partition, record.message
     return Event(
         output_id(shard.stage, f"{shard}/{topic}/{partition}/{record.offset}", 0),

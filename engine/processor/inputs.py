@@ -1,11 +1,11 @@
-"""The inputs of a shard in the order in which it takes them.
+"""Order in which a shard processes its inputs.
 
 Partitions are merged by recorded time; at equal times in the order of the stage's declaration, and within a partition by offset.
 
-A shard of jobs takes records of `cluster` before others that wait. A fact that overtakes inputs about jobs is known early, and no
-more: it must not make their timers due. So it is taken at the recorded time of the earliest input that waits; one that the stage
-acts on at once waits for its turn. Nothing overtakes in the only shard of a stage: scheduling decides by facts of the cluster, so
-one that was recorded later would move its time, and make timers due whose reason is denied by job events that wait.
+A shard of jobs processes records of `cluster` before other waiting inputs. Such an early fact must not make timers of jobs due, so
+it is processed at the recorded time of the earliest waiting input; a fact on which the stage acts at once keeps its turn. The only
+shard of a stage processes all inputs in order: scheduling acts on facts of the cluster, so an early one would advance its time and
+fire timers that waiting job events cancel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.log.ranges import RECORDED
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
 Taken = tuple[int, Record, int]
-"""Index of the partition among the shard's inputs, the record, and the time to which it moves the shard's (microseconds)."""
+"""Index of the input partition, the record, and the time to which it advances the shard (microseconds)."""
 
 
 class Source(Protocol):
@@ -38,7 +38,7 @@ class Source(Protocol):
 
 
 class Inputs:
-    """The waiting inputs in the log."""
+    """Waiting inputs in the log."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Inputs:
         of_jobs: bool,
         in_turn: Callable[[Record], bool] = lambda _record: False,
     ) -> None:
-        """Begin at the offsets given.
+        """Start at the given offsets.
 
         Args:
-            log: to read from.
-            partitions: the shard's inputs.
-            offsets: first offset of each.
+            log: log to read.
+            partitions: input partitions of the shard.
+            offsets: first offset of each partition.
             batch: records per read.
-            of_jobs: whether the shard is one of jobs, where facts of the cluster overtake.
-            in_turn: whether a fact of the cluster does not overtake.
+            of_jobs: true for a shard of jobs, where facts of the cluster are processed early.
+            in_turn: returns true for a fact of the cluster that keeps its turn.
         """
         heads = [
             _Head(log, place, partition, offset, batch, overtakes=of_jobs and partition.topic == "cluster")
@@ -71,9 +71,9 @@ class Inputs:
         self._in_turn: Final = in_turn
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
-        """The head of the input that `peek` returned last."""
+        """Head of the input that `peek` last returned."""
         self.out_of_reach = False
-        """Whether the last read of inputs failed."""
+        """True if the last read of inputs failed."""
 
     def refresh(self) -> None:
         """Read newly appended inputs; none is added between calls, so a batch contains only inputs that waited when it began.
@@ -110,7 +110,7 @@ class Inputs:
         return first
 
     def _early(self, fact: Taken) -> Taken | None:
-        """Return when a fact of the cluster is taken if it is next; `None`: not before others."""
+        """Return a fact of the cluster with its processing time if it is next; `None` if it must wait for other inputs."""
         place, record, time = fact
         earliest = min(head.found[2] for head in self._heads if head.found is not None)
         if earliest == time:
@@ -122,7 +122,7 @@ class Inputs:
         self._head.take()
 
     def fact_recorded(self) -> int:
-        """Return when the last fact that could overtake was recorded (microseconds); 0: none was taken, or it is gone.
+        """Return the recorded time of the last fact processed early (microseconds); 0 if there is none or it was deleted.
 
         Raises:
             LogError: the log cannot be read.
@@ -143,10 +143,10 @@ class Inputs:
 
 
 class Retaken:
-    """Inputs taken earlier, to be taken again in the same order."""
+    """Inputs to process again in the same order."""
 
     def __init__(self, taken: Iterable[Taken]) -> None:
-        """Begin with the first one."""
+        """Start with the first one."""
         self._waiting = deque(taken)
 
     def peek(self) -> Taken | None:
@@ -159,7 +159,7 @@ class Retaken:
 
 
 class _Head:
-    """The next record of one partition."""
+    """Next record of one partition."""
 
     __slots__ = ("_batch", "_last", "_log", "_records", "found", "next", "overtakes", "partition", "place", "rest")
 
@@ -168,7 +168,7 @@ class _Head:
         self._batch = batch
         self.next = offset
         self._last: int | None = None
-        """Recorded time of the last record taken; `None`: it stands in the log, before `next`."""
+        """Recorded time of the last record processed; `None` if it must be read from the log, before `next`."""
         self._records: list[Record] = []
         self.rest: Iterator[Taken] = iter(())
         """Records read after `found`."""
@@ -176,7 +176,7 @@ class _Head:
         self.partition = partition
         self.overtakes = overtakes
         self.found: Taken | None = None
-        """`None`: nothing is buffered."""
+        """Next input; `None` if nothing is buffered."""
 
     def refresh(self) -> None:
         """Read from the log if nothing is buffered."""
@@ -190,7 +190,7 @@ class _Head:
         self.found = next(self.rest, None)
 
     def take(self) -> None:
-        """Consume `found`. Behind the last one, advance past the chunk, and read the next one if this one was full."""
+        """Consume `found`. After the last buffered record, read the next chunk, if this one was full."""
         assert self.found is not None  # noqa: S101 - not allowed otherwise
         self._last = self.found[2]
         self.found = next(self.rest, None)
@@ -201,7 +201,7 @@ class _Head:
             self.refresh()
 
     def last_recorded(self) -> int:
-        """Return the recorded time of the last record taken, by this process or one before it; 0: none was, or it is gone."""
+        """Return the recorded time of the last record processed by any holder; 0 if there is none or it was deleted."""
         if self._last is None:
             before = self.next - 1
             found = self._log.read(self.partition, before, 1) if before >= 0 else []

@@ -35,20 +35,23 @@ class Membership(Protocol):
         """
 
     def is_settled(self) -> bool:
-        """Return whether an assignment has arrived yet; it may be empty."""
+        """Return true once an assignment was received, even an empty one."""
 
     def fenced(self, shard: int, error: FencedError) -> None:
         """Handle the takeover of one of this process's shards by another process.
 
         The shard is left out of `shards` until its assignment to this process is confirmed; then it may be opened again.
 
+        Args:
+            shard: number of the shard.
+            error: error of the fenced commit.
+
         Raises:
-            FencedError: the one given: the shard was taken over by a process outside the group, or by this process's replacement;
-                stop.
+            FencedError: `error` itself, if a process outside the group or this process's replacement has taken over; stop.
         """
 
     def close(self) -> None:
-        """Leave. The caller has closed its shards before. Idempotent."""
+        """Leave the group, after the caller has closed its shards. Idempotent."""
 
 
 class RebalanceObserver(Protocol):
@@ -66,9 +69,7 @@ class RebalanceObserver(Protocol):
 class StaticMembership:
     """Shards by ordinal: of `workers` workers, the one with ordinal n runs the shards s with s % workers == n.
 
-    No other worker takes over.
-
-    A restarted or replacement worker fences its predecessor.
+    A restarted or replacement worker fences its predecessor; no other worker takes over.
     """
 
     def __init__(self, ordinal: int, workers: int, shards: int) -> None:
@@ -103,7 +104,7 @@ class StaticMembership:
         """Raise: another process has this ordinal now.
 
         Raises:
-            FencedError: the one given.
+            FencedError: `error` itself.
         """
         raise error
 

@@ -36,13 +36,13 @@ class Watched(Protocol):
 
     @property
     def can_work(self) -> bool:
-        """Whether it holds its shard and its last read of inputs succeeded."""
+        """True if it holds its shard and its last read of inputs succeeded."""
 
     @property
     def moved(self) -> float | None:
         """Start of its last step (seconds of `time.monotonic`); `None` while its shard is being opened, which may take long."""
 
-    # The following raise `LogError` while it does not hold its shard.
+    # The members below raise `LogError` while the shard is not open.
 
     @property
     def committed(self) -> dict[str, int]:
@@ -50,11 +50,11 @@ class Watched(Protocol):
 
     @property
     def received(self) -> int:
-        """Inputs taken."""
+        """Number of inputs processed."""
 
     @property
     def figures(self) -> Sequence[Figure]:
-        """What its stage counts."""
+        """Counters of its stage."""
 
     @property
     def position(self) -> Position:
@@ -82,7 +82,7 @@ class Watched(Protocol):
 
     @property
     def timer_due(self) -> int | None:
-        """When its earliest timer fires (microseconds)."""
+        """Due time of its earliest timer (microseconds); `None`: no timer."""
 
 
 class Batch(NamedTuple):
@@ -94,9 +94,9 @@ class Batch(NamedTuple):
     commit_seconds: float
     """Duration of the commit alone (seconds)."""
     inputs: int
-    """Inputs taken."""
+    """Number of inputs processed."""
     timers: int
-    """Timers fired. If neither inputs nor timers, only a part of the snapshot was written."""
+    """Number of timers fired. Without inputs and timers, only a part of the snapshot was written."""
     outputs: int
     """Events written."""
     position: Position
@@ -107,25 +107,25 @@ class Observer(Protocol):
     """Processor observer: called after each step; must not raise or block."""
 
     def opening(self, processor: Watched) -> None:
-        """A processor begins to open its shard, for the first time or again."""
+        """Called when a processor begins to open its shard, for the first time or again."""
 
     def opened(self, processor: Watched, seconds: float, events: int) -> None:
-        """A shard is open.
+        """Called when a shard is open.
 
         Args:
-            processor: the processor that runs it.
+            processor: processor of the shard.
             seconds: duration of the opening.
             events: number of events folded on top of the snapshot.
         """
 
     def committed(self, batch: Batch) -> None:
-        """A transaction is committed."""
+        """Called after a committed transaction."""
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """A transaction was aborted. The shard is closed, unless a record was too large: then its input becomes a dead letter."""
+        """Called after a failed commit. The shard is closed, unless a record was too large: its input becomes a dead letter."""
 
     def closed(self, shard: ShardId) -> None:
-        """A shard was closed; this process no longer runs it."""
+        """Called when a shard was closed; this process no longer runs it."""
 
 
 class Observers:

@@ -33,12 +33,12 @@ def sharded_by(stage: Stage[Any]) -> Topic | None:
 
 
 def takes_inputs(stage: Stage[Any]) -> bool:
-    """Return whether a stage's shards divide the producers' inputs among them, rather than outputs of other stages."""
+    """Return true if a stage's shards divide producers' inputs among them, rather than outputs of other stages."""
     return sharded_by(stage) in INPUT_TOPICS
 
 
 def single_shard(stage: Stage[Any]) -> bool:
-    """Return whether a stage has one shard, whatever the partition count."""
+    """Return true if a stage has one shard, regardless of the partition count."""
     return sharded_by(stage) is None
 
 

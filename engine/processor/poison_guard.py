@@ -1,15 +1,14 @@
 """Poison guard: an input or a timer on which two processes have crashed is not decided a third time.
 
-Before each decision the name of the input or timer is written outside the transaction, so that it outlives the process
+Before each decision the name of the input or timer is stored outside the transaction, so that it survives the process
 (`ShardLog.mark`). The next holder of the shard reads it, unless the process stopped cleanly. After two processes have ended in one
-decision, by a crash or the watchdog's limit (`watchdog`), a child process tries it (`crash_probe`). If the child ends too, the
-input is parked with its job, or becomes a dead letter if a process ended while parking it; a timer is dropped. If the child
-survives, the earlier processes were killed from outside. If the parent ends meanwhile, the next start tries again, three times at
-most.
+decision, by a crash or by the watchdog (`watchdog`), a child process tries it (`crash_probe`). If the child ends too, the input is
+parked with its job, or becomes a dead letter if a process ended while parking it; a timer is dropped. If the child survives, the
+earlier processes were killed from outside. If the parent ends during a trial, the next start tries again, three times at most.
 
-Where a mark is free (a file), each input has one, and the third start drops the input. Where a mark is a round trip (Kafka), an
-open shard has one mark without a name; only after a process has ended are the inputs of the next batch marked one by one, so an
-input is decided once more there. Only ends that a mark attributes to an input count, so killed processes drop nothing.
+If a mark is free (a file), each input is marked, and the third start drops the input. If a mark is a request to a broker (Kafka),
+an open shard has one mark without a name; only after a process has ended are the inputs of the next batch marked one by one, so an
+input is decided once more. Only ends that a mark attributes to an input count, so killed processes drop nothing.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ REASON: Final = "processes ended twice while they decided it"
 """Reason recorded with a dropped input or timer."""
 
 _FATAL: Final = 2
-"""Process ends in one input after which a child process tries it; if the child ends too, the input is dropped."""
+"""Number of process ends in one input after which a child process tries it; if the child ends too, the input is dropped."""
 _HOPELESS: Final = 5
-"""Process ends after which an input is dropped without another trial: each trial has ended the parent too, or the parent was killed
-during it. Starting a child takes milliseconds, so kills soon after a start can hit several trials in a row."""
+"""Number of process ends after which an input is dropped without a further trial: each trial has ended the parent too, or the
+parent was killed during it. Starting a child takes milliseconds, so kills soon after a start can hit several trials in a row."""
 _NOTHING: Final = ""
 _OPEN: Final = "open"
 _RECOVERY: Final = "recovery"
@@ -44,16 +43,16 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class PoisonGuard:
-    """Marks the decision that a shard's holder is about to make, and counts the ends of earlier holders."""
+    """Marks each decision of a shard's holder, and counts the process ends of earlier holders."""
 
     def __init__(self, shard: ShardId, held: ShardLog, most: int, before: PoisonGuard | None = None) -> None:
         """Read the previous holder's mark.
 
         Args:
-            shard: the shard.
-            held: stores the marks.
-            most: largest number of inputs and timers decided in one transaction.
-            before: the guard of this process's previous opening of the shard, if it knows that no process has ended since.
+            shard: shard to guard.
+            held: opened shard, which stores the marks.
+            most: maximum number of inputs and timers in one transaction.
+            before: guard of this process's previous opening of the shard, if no process can have ended since.
 
         Raises:
             LogError: the log cannot be read.
@@ -65,20 +64,20 @@ class PoisonGuard:
         text = held.marked() if before is None else ""
         known = _read(text) if before is None else (before.suspect, before.ends)
         self.suspect: str = known[0]
-        """The input, timer or recovery during which earlier processes ended, as of the opening; empty: none known."""
+        """Input, timer or recovery during which earlier processes ended, as of the opening; empty if unknown."""
         self.ends: int = known[1]
         """Number of those processes."""
         self.rehearse: Callable[[], bool] = lambda: False
         """Tries the next decision in a child process; returns whether the child survives."""
         self._free = held.marks_are_free
         self._careful = bool(text or self.suspect)
-        """Whether to mark each input and timer even where a mark is a round trip."""
+        """True if each input and timer is marked, even if a mark is a request to a broker."""
         self._left = most
-        """Number of decisions still to mark."""
+        """Number of decisions still to be marked."""
         self._resting = _NOTHING if self._free else f"0 {_OPEN}"
         self._noted: str | None = None
         self.deciding: Name | None = None
-        """The decision under way; each has an object of its own."""
+        """Current decision; each has an object of its own."""
         if before is None:
             self._warn()
 
@@ -99,7 +98,7 @@ class PoisonGuard:
             LogError: the log cannot be written.
         """
         self.deciding = None
-        # The mark keeps the suspect, which must outlive the end of this process too.
+        # The mark keeps the suspect, so that it survives an end of this process too.
         known = "" if self.suspect in {_NOTHING, _RECOVERY} else f" {self.suspect}"
         self._mark(f"{self.ends} {_RECOVERY}{known}")
 
@@ -110,7 +109,7 @@ class PoisonGuard:
             name: name of an input or a timer.
 
         Returns:
-            Reasons not to decide it: none; one: park it; more: make it a dead letter, or drop the timer.
+            Reasons not to decide it. Empty: decide it; one: park it; more: make it a dead letter, or drop the timer.
 
         Raises:
             LogError: the log cannot be written.
@@ -142,7 +141,7 @@ class PoisonGuard:
         return ends, f"{ends} {text}"
 
     def rest(self) -> None:
-        """Mark that no decision is under way: it is done, or failed with an error that this process survives.
+        """Mark that no decision is in progress: it is done, or failed with an error that this process survives.
 
         Raises:
             LogError: the log cannot be written.
@@ -192,7 +191,7 @@ def _thread_clock() -> Callable[[], float]:
     def seconds() -> float:
         try:
             return time.clock_gettime(clock)
-        except OSError:  # the thread has ended: it decides nothing
+        except OSError:  # the thread has ended and makes no decision
             return 0.0
 
     return seconds

@@ -1,7 +1,7 @@
-"""The processor: runs one shard of a stage on a log.
+"""Processor: runs one shard of a stage on a log.
 
-One transaction takes inputs, calls the stage's `decide`, applies and writes its events and advances the input offsets. The
-processor does not know jobs; the stage does not know the processor.
+One transaction reads inputs, calls the stage's `decide`, applies and writes its events and advances the input offsets. The
+processor does not depend on jobs, nor the stage on the processor.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
 _BATCH: Final = 500
-"""Most inputs per transaction. Twice as many double the longest pause and save 1 % of the work on SQLite."""
+"""Maximum number of inputs per transaction. Twice as many double the longest pause and save 1 % of the work on SQLite."""
 
 _SHORTEST_REST: Final = 0.001
 
 _OVERDUE: Final = 3600 * SECOND
 _SETTLED: Final = 2 * SECOND
-"""An overdue timer by the clock may belong to history still arriving, from an importer or an earlier stage, whose next part may
-cancel it. So it fires once no input has arrived for this long (microseconds)."""
+"""Delay of overdue timers by the clock (microseconds): they may belong to history that is still arriving, from an importer or an
+earlier stage, and the next part may cancel them. So they fire once no input has arrived for this long."""
 
 SNAPSHOT_EVERY: Final = 100_000
 """A changed subject is written to the snapshot within this many inputs; recovery folds a tail of as many, in about 2 s."""
@@ -59,26 +59,25 @@ class Processor(ShardView[S]):
         watchdog: Watchdog | None = None,
         hosted: bool = False,
     ) -> None:
-        """Describe the shard; `open` is the first to access the log.
+        """Configure the processor; `open` is the first access to the log.
 
         Args:
-            log: holds inputs, outputs and snapshots.
-            stage: the stage.
+            log: log with inputs, outputs and snapshots.
+            stage: stage to run.
             number: number of the shard, from 0.
-            batch: most inputs per transaction.
-            snapshot_every: a changed subject is written to the snapshot within this many inputs.
-            clock: returns the time (microseconds) by which timers fire while no input waits; `None`: only recorded times fire
-                timers.
+            batch: maximum number of inputs per transaction.
+            snapshot_every: number of inputs within which a changed subject is written to the snapshot.
+            clock: time by which timers fire while no input waits (microseconds); `None`: timers fire by recorded times only.
             observer: called at each step.
-            watchdog: ends the process when a decision takes too long.
-            hosted: whether this code runs inside another program: its garbage collector is then left on.
+            watchdog: ends the process if a decision takes too long.
+            hosted: true inside another program, whose garbage collector is left on.
         """
         super().__init__(log, stage, number)
         self._takes_turns: Final = stage if isinstance(stage, TakesTurns) else None
         self._waiting_fact: tuple[Record, Event[Data] | None] | None = None
-        """The last fact of the cluster of which it was asked whether it overtakes, decoded if it can be."""
+        """Last fact of the cluster that may be processed early, and its decoded event, if it can be decoded."""
         self.batch: Final = batch
-        """Most inputs per transaction."""
+        """Maximum number of inputs per transaction."""
         self._most_inputs = Limit(batch)
         self._most_outputs = Limit(OUTPUT_LIMIT)
         self._every = snapshot_every
@@ -88,25 +87,25 @@ class Processor(ShardView[S]):
         self._hosted = hosted
         self._mine = False
         self._last: PoisonGuard | None = None
-        """The guard of this process's last opening, unless it was closed cleanly."""
+        """Guard of this process's last opening, unless the shard was closed cleanly."""
         self._took = 0
-        """Clock time when the shard was opened or last took inputs."""
+        """Clock time at which the shard was opened or last processed inputs."""
         self.moved: float | None = None
         """Start of the last step (seconds of `time.monotonic`); `None` while the shard is being opened."""
 
     # --- opening and closing ----------------------------------------------------------------------------------------------
 
     def open(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Take over the shard and recover its state.
+        """Open the shard, fence its earlier holder, and recover the state.
 
         Args:
-            stopped: returns whether this process no longer wants the shard.
+            stopped: returns true if this process no longer needs the shard.
 
         Raises:
             StoppedRecoveryError: `stopped` returned true; the shard is closed.
-            LogUnavailableError: the log cannot be reached or written; or inputs end before the shard's position.
-            LayoutError: the shard was run before with other inputs.
-            LogDamagedError: the log does not hold what was written.
+            LogUnavailableError: the log cannot be reached or written, or an input partition ends before the shard's position.
+            LayoutError: the shard ran before with other inputs.
+            LogDamagedError: stored records are missing or damaged.
         """
         self._let_go()
         self._mine, self.moved = True, None
@@ -114,7 +113,7 @@ class Processor(ShardView[S]):
             self._observer.opening(self)
         began = perf_counter()
         try:
-            # Fence first: only then is the position final.
+            # Fence first, because only then is the position final.
             held = self.log.open(self.shard, self.reads)
             try:
                 for partition, taken in zip(self.reads, held.position.vector, strict=True):
@@ -184,18 +183,18 @@ class Processor(ShardView[S]):
     def _in_turn(self, record: Record) -> bool:
         if self._takes_turns is None:
             return False
-        if self._waiting_fact is None or self._waiting_fact[0] is not record:  # asked before each input that it waits for
+        if self._waiting_fact is None or self._waiting_fact[0] is not record:  # asked again before each earlier input
             try:
                 self._waiting_fact = record, decode(record.message)
             except EventError:
-                self._waiting_fact = record, None  # it is taken as a dead letter
+                self._waiting_fact = record, None  # becomes a dead letter
         _, event = self._waiting_fact
         return event is not None and self._takes_turns.in_turn(self._run.state, event)
 
     # --- timers by the clock ----------------------------------------------------------------------------------------------
 
     def rest(self, most: float) -> float:
-        """Return the time until the earliest timer (seconds), `most` at most: how long the caller may wait for inputs."""
+        """Return the seconds until the earliest timer, at most `most`: the time for which the caller may wait for inputs."""
         due = self._run.due
         if due is None or self._clock is None:
             return most
@@ -203,18 +202,18 @@ class Processor(ShardView[S]):
         return min(most, max((self._due_by_clock(due, now) - now) / SECOND, _SHORTEST_REST))
 
     def _due_by_clock(self, due: int, now: int) -> int:
-        """Return when a timer fires if no input waits or arrives; all are microseconds."""
+        """Return the time at which a timer fires if no input waits or arrives (all in microseconds)."""
         return max(due, self._took + _SETTLED) if due < now - _OVERDUE else due
 
     # --- working ----------------------------------------------------------------------------------------------------------
 
     def step(self) -> int:
-        """Take waiting inputs, up to a batch, and commit their events.
+        """Process waiting inputs, up to a batch, and commit their events.
 
         If no input waits, timers fire by the clock, if there is one; if none is due, a part of the snapshot is written.
 
         Returns:
-            The number of inputs taken and timers fired; 0: nothing to do.
+            The number of inputs processed and timers fired; 0 if there is nothing to do.
 
         Raises:
             FencedError: another process has taken over the shard; stop.
@@ -240,10 +239,10 @@ class Processor(ShardView[S]):
         Postponed work is done at once; the shard's time moves to the time of that work.
 
         Returns:
-            The number of inputs taken and timers fired.
+            The number of inputs processed and timers fired.
 
         Raises:
-            LogError: as `step`.
+            LogError: the errors of `step`.
         """
         total = 0
         while done := self.step() or self.fire_due(self.horizon):
@@ -259,15 +258,15 @@ class Processor(ShardView[S]):
             The number of timers fired. More may be due if the commit grew too large.
 
         Raises:
-            LogError: as `step`.
+            LogError: the errors of `step`.
         """
         return self._attempt(Retaken(()), clock_now)
 
     def _attempt(self, source: Source, horizon: int | None = None) -> int:
         """Process a batch, then fire the timers due by `horizon`.
 
-        If the stage fails on an input or a timer, tries again from the committed state, with the input's or timer's job parked. If
-        the log rejects an output as too large, tries again with its input as a dead letter.
+        If the stage fails on an input or a timer, it is retried from the committed state, with its job parked. If the log rejects
+        an output as too large, the batch is retried with its input as a dead letter.
         """
         failures = Failures()
         began = perf_counter()
@@ -282,12 +281,12 @@ class Processor(ShardView[S]):
                 except UndecidedError as undecided:
                     failures.note(undecided)
                     self._poison_guard.recovering()
-                    # Not reopened: that would fence a process that has taken over meanwhile.
+                    # Not reopened, because that would fence a process that has taken over meanwhile.
                     self._load(self._run.held, self._poison_guard)
                     source = Retaken(undecided.taken)
         except BaseException as error:
             if isinstance(error, Exception | KeyboardInterrupt) and not isinstance(error, FencedError) and self._opened is not None:
-                # An interrupt (Ctrl-C) or an unreadable log ends no process during the decision. Any other exception of a decision
+                # An interrupt (Ctrl-C) or an unreadable log does not count as a crash. Any other exception of a decision
                 # (SystemExit, a panic in a C extension) ends the process, and would end each successor.
                 self._poison_guard.close()
             # The state in memory is ahead of the log.
@@ -298,7 +297,7 @@ class Processor(ShardView[S]):
         return done
 
     def _process(self, source: Source, failures: Failures, idle_horizon: int | None) -> tuple[int, int]:
-        """Take inputs; return the number of inputs and timers, and the number of inputs."""
+        """Process inputs; return the number of inputs and timers, and the number of inputs."""
         run, stage = self._run, self.stage
         taken: list[Taken] = []
         fired = 0
@@ -306,8 +305,8 @@ class Processor(ShardView[S]):
         state, most = run.state, self._most_inputs.now
         while len(taken) < most and not run.full() and (found := source.peek()) is not None:
             place, record, time = found
-            # Due by this input's time, or by the shard's own, which is ahead of it if producers' clocks differ. Otherwise the order
-            # of firing would depend on whether the shard was idle in between.
+            # Due by this input's time, or by the shard's own time, which is later if producers' clocks differ. Otherwise the firing
+            # order would depend on whether the shard was idle in between.
             due = stage.due(state)
             if due is not None and due <= (horizon := max(run.now, time)):
                 try:
@@ -341,8 +340,8 @@ class Processor(ShardView[S]):
 
         Args:
             inputs: number of inputs; `None`: only the snapshot is written.
-            done: number of inputs taken and timers fired.
-            began: when the first of them was read; `None`: now.
+            done: number of inputs processed and timers fired.
+            began: time at which the first of them was read; `None`: now.
             failures: failures of earlier attempts.
 
         Raises:

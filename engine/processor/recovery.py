@@ -1,7 +1,7 @@
-"""Recovery of a shard's state: its snapshot, then the later inputs that it absorbed and events that it wrote.
+"""Recovery of a shard's state: its snapshot, then the later inputs that it absorbed and the events that it wrote.
 
-`decide` never runs again on old inputs. Own output is merged by shardsequence, and absorbed inputs precede the first output whose
-basis includes them, as when the shard took them.
+`decide` never runs again on old inputs. Own output is merged by shardsequence; absorbed inputs precede the first output whose basis
+includes them, as in the original order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class StoppedRecoveryError(Exception):
-    """Raised when the recovered state is no longer wanted."""
+    """Raised when the recovered state is no longer needed."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Recovered(Generic[S]):
     accounts: Accounts
     snapshots: Snapshots
     fault: str = ""
-    """Why the stored snapshot was not used; the whole history was then read, as without a snapshot."""
+    """Reason why the stored snapshot was not used, so that the whole history was read; empty if it was."""
     events: int = 0
     """Outputs folded on top of the snapshot."""
 
@@ -65,23 +65,23 @@ def recover(
     hosted: bool = False,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Recovered[S]:
-    """Build the state of a shard as of `held.position`.
+    """Recover the state of a shard at `held.position`.
 
     Args:
-        log: the log with the shard's inputs and outputs.
-        stage: the stage of the state.
-        shard: the shard.
-        held: the opened shard; its previous holder is fenced.
+        log: log with the shard's inputs and outputs.
+        stage: stage of the state.
+        shard: shard to recover.
+        held: opened shard, whose earlier holder is fenced, or a view of it.
         every: see `Snapshots`.
-        hosted: whether this code runs inside another program: its garbage collector is then left on.
-        stopped: returns whether the state is no longer wanted; called before each record.
+        hosted: true inside another program, whose garbage collector is left on.
+        stopped: returns true if the state is no longer needed; called before each record.
 
     Raises:
         StoppedRecoveryError: `stopped` returned true.
         LogDamagedError: own output is missing.
-        LogError: own output cannot be read by this release, or the log fails.
+        LogError: own output cannot be decoded by this release, or the log fails.
     """
-    # A fold creates millions of objects and no garbage cycles; looking for some would take a third of the time.
+    # A fold creates millions of objects and no garbage cycles; searching for them would take a third of the time.
     with nullcontext() if hosted else collector_paused():
         return _recover(log, stage, shard, held, every, stopped)
 
@@ -121,7 +121,7 @@ def _recover(
             continue
         if loaded.low is None or not stage.contains(state, event):
             stage.evolve(state, event)
-    # No inputs are left to absorb: the last output of a commit (its accounts if need be) has all inputs of the commit as its basis.
+    # No inputs are left to absorb: a commit's last output (`shard.accounted` if necessary) has all its inputs in the basis.
     snapshots.touch(stage.touched(state), before, state)
     accounts.received = sum(accounts.outcomes.values())
     return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
@@ -141,7 +141,7 @@ def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> in
     not know its end yet, so the call may be retried.
 
     Args:
-        log: the log.
+        log: log to check.
         shard: the reader.
         partition: one of its inputs.
         taken: the shard's next offset.
@@ -165,12 +165,12 @@ def own_output(
     """Yield a shard's outputs in order.
 
     Args:
-        log: the log.
-        shard: the writer; records of others are skipped.
-        partitions: the shard's output partitions.
-        offsets: first offset of each; default 0.
-        after: shardsequence before the first record wanted.
-        up_to: shardsequence of the last record wanted.
+        log: log to read.
+        shard: writer of the outputs; records of others are skipped.
+        partitions: output partitions of the shard.
+        offsets: first offset by partition; default 0.
+        after: shardsequence before the first record.
+        up_to: shardsequence of the last record.
 
     Raises:
         LogDamagedError: a record is missing.
@@ -183,7 +183,7 @@ def own_output(
         if not runs:
             break
         runs.sort(key=_Run.head)
-        # All records of the run that precede the other runs' heads.
+        # All records of this partition that precede the heads of the others.
         limit = runs[1].head() if len(runs) > 1 else up_to + 1
         for record in runs[0].before(limit):
             if record.shardsequence != last + 1:
@@ -214,7 +214,7 @@ class _Run:
         self._place = 0
 
     def fill(self) -> bool:
-        """Read until a record is buffered; false if the partition has no more."""
+        """Read until a record is buffered; return false at the end of the partition."""
         while self._place == len(self._records):
             read = self._log.read(self._partition, self._offset, _READ)
             if not read:
@@ -237,7 +237,7 @@ class _Run:
 
 
 class _Absorbed:
-    """The absorbed inputs of a shard, applied to its state in the order in which its output shows that they were taken."""
+    """Absorbed inputs of a shard, applied to its state in their original order, as its outputs document it."""
 
     def __init__(self, log: Log, shard: ShardId, stage: Stage[S], state: S, inputs: Sequence[Partition], taken: list[int]) -> None:
         self._log = log
@@ -245,22 +245,22 @@ class _Absorbed:
         self._absorb: Callable[[Event[Data], int], None] = lambda event, offset: stage.absorb(state, event, offset)
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
         self._by_time = single_shard(stage)
-        """Whether nothing overtakes (`engine.processor.inputs`)."""
+        """True if no input is processed early (`engine.processor.inputs`)."""
         self._taken = taken
         self._ends = [0] * len(inputs)
-        """End offset last returned; reads reach at least that far."""
+        """End offset last returned by the log; reads reach at least that far."""
 
     def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
         """Absorb inputs up to `vector`, the basis of the output `cause`."""
         waiting = [(place, partition) for place, partition in self._inputs if self._taken[place] < vector[place]]
-        if not waiting:  # as for most outputs: inputs that are no facts lie between them
+        if not waiting:  # usual: most outputs have no absorbed input before them
             return
         parts = [self._below(place, partition, vector[place]) for place, partition in waiting]
         for record in merge(*parts, key=RECORDED) if self._by_time else chain(*parts):
             self._take(record, cause)
 
     def _below(self, place: int, partition: Partition, end: int) -> Iterator[Record]:
-        """Yield the inputs of a partition that are not taken yet, up to before an offset."""
+        """Yield the unabsorbed inputs of a partition before an offset."""
         if self._ends[place] < end:
             self._ends[place] = must_reach(self._log, self._shard, partition, end)
         yield from records_between(self._log, partition, self._taken[place], end, _READ)
@@ -270,10 +270,10 @@ class _Absorbed:
         if isinstance(cause.data, DeadLettered):
             dead = cause.data
             if (dead.topic, dead.partition, dead.offset) == (*record.partition, record.offset):
-                # It was unreadable then; a release that can read it must not change the state that followed.
+                # It was undecodable then; a release that can decode it must not change the state that followed.
                 return
         try:
-            event = decode(record.message, bounded=False)  # whatever the bounds at that time
+            event = decode(record.message, bounded=False)  # the bounds may have changed since
         except EventError as error:
             raise LogError(
                 f"{record.partition.topic}/{record.partition.number} at {record.offset} was read by another release: {error}"

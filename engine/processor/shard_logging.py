@@ -1,7 +1,7 @@
-"""Log lines of a shard: opened, closed, failed commits, and committed dead letters and jobs parked or unparked.
+"""Log records of a shard: opened, closed, failed commits, and committed dead letters and jobs parked or unparked.
 
-The last three kinds may occur a thousand times a second: after a burst, one line a second of each kind is written, with the number
-of lines left out. The metrics count all, and the log holds them.
+The last three kinds may occur a thousand times a second: after a burst, each kind is logged once a second, with the number of
+records left out. Metrics count all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ShardLogger"]
 _BURST: Final = 20.0
 _A_SECOND: Final = 1.0
 _logger: Final = logging.getLogger(__name__)
-# Without configured logging Python would print warnings; commands that end print these facts themselves.
+# Without configured logging Python prints warnings to stderr; short commands print these facts themselves.
 _logger.addHandler(logging.NullHandler())
 
 _REMARKABLE: Final = frozenset({DeadLettered.TYPE, JobParked.TYPE, JobUnparked.TYPE})
@@ -31,11 +31,11 @@ class ShardLogger:
     """Logs one shard's commits."""
 
     def __init__(self, shard: ShardId, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without parked jobs.
+        """Start without parked jobs.
 
         Args:
-            shard: the shard.
-            clock: seconds, for the limit.
+            shard: shard to log.
+            clock: monotonic clock for the rate limit (seconds).
         """
         self._shard = str(shard)
         self._clock = clock
@@ -102,7 +102,7 @@ class ShardLogger:
 
 
 class _Limit:
-    """A token bucket: full at the beginning, one token a second."""
+    """Token bucket: full at the start, one token per second."""
 
     def __init__(self) -> None:
         self._tokens = _BURST
@@ -110,7 +110,7 @@ class _Limit:
         self._left_out = 0
 
     def passes(self, now: float) -> bool:
-        """Take a token, if there is one."""
+        """Take a token; return false if there is none."""
         self._tokens = min(self._tokens + (now - self._at) * _A_SECOND, _BURST)
         self._at = now
         if self._tokens < 1:

@@ -1,6 +1,6 @@
-"""The uncommitted work of a shard, in memory: inputs taken, timers fired, and the stage's events for the next commit.
+"""Uncommitted work of a shard in memory: inputs processed, timers fired, and the events for the next commit.
 
-It is lost with the process and rebuilt from the log; `processor` commits it or drops it.
+A crash loses it, and recovery from the log repeats it; `processor` commits or drops it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from engine.processor.stage import Counting, Figure, Stage
 __all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
 
 OUTPUT_LIMIT: Final = 750
-"""A commit with this many outputs takes no further input (kafka.md, Transactions). As many of the first hour mark behind the start
-of attempts, the slowest outputs of all, take some 60 ms."""
+"""Number of outputs at which a commit takes no further input (kafka.md, Transactions). This many hour marks, the slowest outputs of
+all, take about 60 ms."""
 
 COMMIT_BYTES: Final = 16 << 20
-"""A commit with this many bytes of inputs and outputs (`size_of`) takes no further input. A thousand of 2 MiB each would need
-gigabytes, and a process that runs out of memory at the commit gives no input as the cause."""
+"""Bytes of inputs and outputs (`size_of`) at which a commit takes no further input. A thousand inputs of 2 MiB would need
+gigabytes, and an out-of-memory crash at the commit cannot be attributed to an input."""
 
 S = TypeVar("S")
 
@@ -46,15 +46,15 @@ class UnfiredError(Exception):
     def __init__(self, sequence: int, reason: str) -> None:
         super().__init__(reason)
         self.sequence = sequence
-        """Outputs written before it: identifies the timer when it fires again."""
+        """Number of outputs before it, which identifies the timer in the retry."""
         self.reason = reason
 
 
 class Limit:
-    """Size limit of a commit: lowered after a failed one, which may have been too large to be written in time."""
+    """Size limit of a commit, lowered after a failure, because the commit may have been too large to be written in time."""
 
     def __init__(self, most: int) -> None:
-        """Begin at the largest limit."""
+        """Start at the largest limit."""
         self._most: Final = most
         self.now = most
 
@@ -87,21 +87,21 @@ class ShardRun(Generic[S]):
         """Continue at the shard's position.
 
         Args:
-            stage: the stage.
-            shard: the shard.
-            held: the opened shard, for commits.
-            recovered: the state as of `held.position`.
-            inputs: the inputs after it.
+            stage: stage to run.
+            shard: shard to run.
+            held: opened shard, for commits.
+            recovered: state at `held.position`.
+            inputs: inputs after that position.
             limit: limit on the outputs of a commit.
             begin: called with the name of an input or a timer before its decision; returns reasons not to decide it
                 (`PoisonGuard.begin`).
-            patience: processor time of a child process for a trial (seconds).
-            counts: whether somebody reads what the stage counts.
+            patience: limit of processor time of a trial in a child process (seconds).
+            counts: true if the stage's counters are observed.
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
         self._outcome: Final = stage.outcome
-        # A look at all members of the protocol: too slow for each commit.
+        # `isinstance` checks all members of the protocol, which is too slow for each commit.
         self._counting: Final = stage if counts and isinstance(stage, Counting) else None
         self.shard: Final = shard
         self.held: Final = held
@@ -113,7 +113,7 @@ class ShardRun(Generic[S]):
         self._begin = begin
         self._patience = patience
         self._urgent = False
-        """An input was dropped because processes ended during it: commit before another process can end."""
+        """True after an input was dropped because processes ended during it: commit before another process can end."""
         self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
         self.now = position.now
         self.sequence = position.shardsequence
@@ -125,23 +125,23 @@ class ShardRun(Generic[S]):
         """Bytes of inputs and outputs since the last commit."""
         self.begun: list[tuple[int, Taken | None]] = []
         """Inputs taken since the last commit (`None`: a timer fired), each with the shardsequence before it."""
-        # For observers in other threads: calling the stage would change its state beneath the shard's thread.
+        # For observers in other threads, which must not call the stage while the shard's thread uses its state.
         self.committed: dict[str, int] = dict(self.accounts.outcomes)
         """Inputs by outcome, as of the last commit."""
         self.received: int = self.accounts.received
-        """Inputs taken, as of the last commit."""
+        """Number of inputs processed, as of the last commit."""
         self.figures: tuple[Figure, ...] = self._figures()
-        """What the stage counts, as of the last commit."""
+        """Counters of the stage, as of the last commit."""
         self.due: int | None = stage.due(self.state)
-        """When the earliest timer fires (microseconds), as of the last commit."""
+        """Due time of the earliest timer (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
         # Absorbed and other inputs are on different topics; topics of one group may replace each other.
         topics = [topic for topic, _ in stage.inputs]
         self._topics = [{topic for topic in topics if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
         self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
-        # With one partition every key is right, and the topic alone decides whether an event belongs there.
-        # The same holds if the stage's only shard takes all partitions.
+        # With one partition every key is right, and the topic alone determines whether an event belongs there. The same holds if
+        # the stage's only shard reads all partitions.
         self._single = single_shard(stage)
         free = [self._single or count == 1 for count in self._counts]
         self._right = [topics if is_free else set() for topics, is_free in zip(self._topics, free, strict=True)]
@@ -151,20 +151,20 @@ class ShardRun(Generic[S]):
         return Position(self.basis, self.now, self.sequence)
 
     def full(self) -> bool:
-        """Return whether the commit is full."""
+        """Return true if the commit is full."""
         return self._urgent or len(self.outputs) >= self._limit.now or self._bytes >= COMMIT_BYTES
 
     def fire(self, horizon: int, errors: Mapping[int, Sequence[str]]) -> int:
-        """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
+        """Fire the timers due by a time until none is left or the commit is full; return their number.
 
         Args:
-            horizon: the time.
-            errors: why the stage failed on a timer, one reason per earlier attempt, by the sequence at which it fired: after one
-                the job is parked; after two, as parking failed too, the timer is dropped.
+            horizon: time (microseconds).
+            errors: reasons of earlier failures on a timer, by the shardsequence before it. After one failure the job is parked;
+                after two, because parking failed too, the timer is dropped.
 
         Raises:
             UnfiredError: the stage fails on a timer.
-            Exception: any that the stage raises while it drops a timer.
+            Exception: any error of the stage while it drops a timer.
         """
         fired = 0
         while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
@@ -184,7 +184,7 @@ class ShardRun(Generic[S]):
         return fired
 
     def rehearse(self) -> bool:
-        """Return whether a child process survives the next decision."""
+        """Return true if a child process survives the next decision."""
         return child_survives(self._decide_next, self._patience)
 
     def _decide_next(self) -> None:
@@ -206,16 +206,16 @@ class ShardRun(Generic[S]):
             raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
 
     def take(self, taken: Taken, reasons: Sequence[str]) -> None:
-        """Decide on one input, or make it a dead letter.
+        """Decide one input, or make it a dead letter.
 
         Args:
-            taken: the input.
-            reasons: why the stage failed on it, one per earlier attempt: after one it is parked; after two, as parking failed too,
-                it becomes a dead letter.
+            taken: input to decide.
+            reasons: reasons of earlier failures. After one failure the input is parked; after two, because parking failed too, it
+                becomes a dead letter.
 
         Raises:
             BrokenStageError: the stage returns an outcome without an event, or events without an outcome.
-            Exception: any other that the stage raises.
+            Exception: any other error of the stage.
         """
         place, record, _ = taken
         self._receive(taken)
@@ -238,7 +238,7 @@ class ShardRun(Generic[S]):
             return
         if self._absorbs[place] and not reasons:  # dead letters are not part of the state: recovery skips them
             stage.absorb(state, event, record.offset)
-        now = max(self.now, event.recordedtime)  # a fact from which something follows moves the time even if it overtook inputs
+        now = max(self.now, event.recordedtime)  # an early fact with outputs advances the time too
         decision = stage.park(state, event, now, reasons[0]) if reasons else stage.decide(state, event, now)
         first: Event[Any] | None = None
         while True:
@@ -264,11 +264,11 @@ class ShardRun(Generic[S]):
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} has none")
 
     def drop_large(self, taken: Taken, reason: str) -> None:
-        """Make an input a dead letter because an output of it is too large for the log.
+        """Make an input a dead letter because one of its outputs is too large for the log.
 
         Args:
-            taken: the input.
-            reason: the error of the log.
+            taken: input with the output.
+            reason: error of the log.
         """
         self._receive(taken)
         _, record, _ = taken
@@ -290,13 +290,13 @@ class ShardRun(Generic[S]):
         self.begun.append((self.sequence, taken))
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
-        """Return why an event is in the wrong partition or topic; `None`: it is right.
+        """Return the reason why an event is in the wrong partition or topic; `None` if it is right.
 
         Two shards must never decide about the same subject.
         """
         topic = event.data.TOPIC
         if isinstance(event.data, Accounted) and self.inputs.partitions[place].topic not in INPUT_TOPICS:
-            return None  # of the shard that writes the partition, whatever its name as a key
+            return None  # its key is the name of the shard that writes the partition
         if topic not in self._topics[place]:
             if not any(topic in topics for topics in self._topics):
                 return f"{event.type} is not an input: it belongs on the topic {topic}"
@@ -348,7 +348,7 @@ class ShardRun(Generic[S]):
         message = encode(event, key)
         self._bytes += size_of(message)
         number = partition_of(message.key, self.inputs.log.partitions(topic)) if self._single else None
-        self.outputs.append(tuple.__new__(Output, (topic, message, self.basis, number)))  # as `new_message`
+        self.outputs.append(tuple.__new__(Output, (topic, message, self.basis, number)))  # bypasses the constructor
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self._outcome)
 

@@ -1,4 +1,4 @@
-"""What a shard shows of itself to the process that runs it: whether it works, how far it is, what it counts."""
+"""Status of a shard for the process that runs it: availability, position, counters."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ S = TypeVar("S")
 
 
 class ShardView(Generic[S]):
-    """The part of a processor that only reads. Counts and positions are as of the last commit.
+    """Read-only part of a processor. Counters and positions are as of the last commit.
 
-    Unless said otherwise its members raise `LogError` while the shard is not open.
+    Unless documented otherwise, its members raise `LogError` while the shard is not open.
     """
 
     def __init__(self, log: Log, stage: Stage[S], number: int) -> None:
-        """Describe the shard; the log is not read.
+        """Configure the shard without reading the log.
 
         Args:
-            log: holds inputs, outputs and snapshots.
-            stage: what decides.
-            number: which shard, from 0.
+            log: log with inputs, outputs and snapshots.
+            stage: stage to run.
+            number: number of the shard, from 0.
         """
         self.shard: Final = ShardId(stage.name, number)
         self.stage: Final[Stage[S]] = stage
@@ -43,15 +43,15 @@ class ShardView(Generic[S]):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it holds its shard. After a log error it does not, and must be opened again.
+        """True if it holds its shard. After a log error it does not, and must be opened again.
 
-        If only reading inputs failed, it still holds the shard and can be stepped again.
+        If only the read of inputs failed, it still holds the shard and can be stepped again.
         """
         return self._opened is not None
 
     @property
     def can_work(self) -> bool:
-        """Return whether it holds its shard and its last read of inputs succeeded."""
+        """True if it holds its shard and its last read of inputs succeeded."""
         run = self._opened
         return run is not None and not run.inputs.out_of_reach
 
@@ -72,12 +72,12 @@ class ShardView(Generic[S]):
 
     @property
     def received(self) -> int:
-        """Inputs taken, as of the last commit: counted separately; the sum of `committed` if nothing is wrong."""
+        """Number of inputs processed, as of the last commit; counted separately as a check of the sum of `committed`."""
         return self._run.received
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """What the stage counts, as of the last commit; nothing of a shard without an observer."""
+        """Counters of the stage, as of the last commit; empty for a shard without an observer."""
         return self._run.figures
 
     @property
@@ -113,25 +113,25 @@ class ShardView(Generic[S]):
 
     @property
     def timer_due(self) -> int | None:
-        """When the earliest timer fires (microseconds), as of the last commit; `None`: no timer."""
+        """Due time of the earliest timer (microseconds), as of the last commit; `None`: no timer."""
         return self._run.due
 
     @property
     def horizon(self) -> int:
-        """Timers due by this time fire while no input waits.
+        """Time by which timers fire while no input waits (microseconds).
 
-        It is the latest of the shard's time, that of the stage's next postponed work, and that of the last fact of the cluster,
-        which moved no time where it overtook inputs.
+        The latest of the shard's time, the time of the stage's next postponed work, and the recorded time of the last fact of the
+        cluster that was processed early and so did not advance the shard's time.
         """
         run = self._run
         return max(run.now, self.stage.unfinished(run.state) or run.now, run.inputs.fact_recorded())
 
     def has_inputs(self) -> bool:
-        """Return whether an input waits to be taken."""
+        """Return true if an input waits."""
         return any(map(gt, map(self.log.end, self.reads), self.position.vector))
 
     def lag(self) -> int:
-        """Return the number of offsets not yet taken in the shard's input partitions."""
+        """Return the number of unprocessed offsets in the shard's input partitions."""
         taken = self.position.vector
         return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self.reads, taken, strict=True))
 

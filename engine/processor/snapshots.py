@@ -1,15 +1,15 @@
-"""Snapshots of a shard's state, written a few subjects at a time.
+"""Snapshots of a shard's state, written incrementally.
 
-A snapshot is fuzzy: different commits wrote its records. The manifest gives the shardsequence W up to which every change is in the
-records; the tail after W holds the rest and repeats some changes, which `Stage.contains` recognises, subject by subject. A large
-subject has several records; its changed records are written by one commit, so all of a subject is as of one moment. Records
-changed since they were written are *dirty* and are written oldest subject first, so that W advances. `Stage.exact` records are
-written as they were at W: the tail repeats their changes among those of the others.
+A snapshot is fuzzy: different commits wrote its records. The manifest has the shardsequence W up to which the records include every
+change; the tail after W has the rest and repeats some changes, which `Stage.contains` detects, subject by subject. A large subject
+has several records; one commit writes its changed records, so that they match. Records changed since they were written are *dirty*
+and are written oldest subject first, so that W advances. `Stage.exact` records are written as they were at W, and the tail repeats
+their later changes.
 
-A commit writes enough dirty records that each is written before `every` further inputs are taken; what a large subject takes in
-advance, the next commits write less. So the tail stays in proportion to `every` inputs and a commit's share in proportion to its
-inputs; 1 MiB, or the changes of one subject, bounds its pause. Measured over 100,000 subjects of 600 B, changed at random: 250
-to 330 written with a commit of 500 inputs.
+A commit writes enough dirty records that each is written before `every` further inputs are processed; after a large subject the
+next commits write less. So the tail stays proportional to `every` inputs and a commit's share to its inputs; 1 MiB, or the changes
+of one subject, bounds its pause. Measured over 100,000 subjects of 600 B, changed at random: 250 to 330 written with a commit of
+500 inputs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _GENERATION_BYTES: Final = 4
 _LARGEST_GENERATION: Final = 2 ** (8 * _GENERATION_BYTES) - 1
 _MODULUS: Final = 1 << 128
 _CYCLE_BYTES: Final = 1 << 20
-"""Bytes of state written in one cycle (about 10 ms), unless a single subject is larger."""
+"""Maximum bytes of state written in one cycle (about 10 ms), unless a single subject is larger."""
 _MARK_EVERY: Final = 2_000
-"""Outputs between two positions from which a tail can be read."""
+"""Number of outputs between two positions from which a tail can be read."""
 
 S = TypeVar("S")
 
@@ -51,7 +51,7 @@ def record_hash(subject: str, record: bytes) -> int:
 
 
 def state_hash(stage: Stage[S], state: S) -> str:
-    """Return 32 hexadecimal digits that identify a state: the sum of its records' hashes, independent of their order (AdHash)."""
+    """Return the hash of a state, 32 hexadecimal digits: the sum of its records' hashes, independent of their order (AdHash)."""
     total = 0
     for name in stage.records(state):
         record = stage.dump(state, name)
@@ -78,29 +78,29 @@ _MANIFEST_OF: Final = TypeAdapter(_Manifest)
 
 @dataclass(slots=True)
 class Loaded:
-    """The part of a shard's snapshot that recovery begins with; empty if there is no usable one."""
+    """Usable part of a shard's snapshot; empty if none is usable."""
 
     generation: int
     """Generation of the next records. Records of other generations are ignored, so a refold need not delete them at once."""
     records: list[tuple[str, bytes]] = field(default_factory=list)
     accounts: Accounts = field(default_factory=Accounts)
     low: Position | None = None
-    """The records contain all up to here: `shardsequence` of own output, `vector` of absorbed inputs. `None`: no snapshot."""
+    """Position up to which the records include everything: own output and absorbed inputs. `None`: no snapshot."""
     offsets: dict[Partition, int] = field(default_factory=dict)
-    """Where the tail of each output partition begins."""
+    """First offset of the tail by output partition."""
     hashes: dict[str, int] = field(default_factory=dict)
     stale: list[str] = field(default_factory=list)
-    """Useless records, to be replaced or deleted."""
+    """Obsolete records to replace or delete."""
     fault: str = ""
-    """Why the stored snapshot is not used."""
+    """Reason why the stored snapshot is not used; empty if it is."""
 
 
 def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
     """Read a snapshot.
 
     Args:
-        stored: the shard's records.
-        state_version: version that the stage can load. A snapshot of another version, or with a wrong hash, is not used.
+        stored: records of the shard.
+        state_version: version that the stage can load. A snapshot with another version or a wrong hash is not used.
     """
     manifest: _Manifest | None = None
     torn = False
@@ -139,9 +139,9 @@ def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
 
 
 def rehashed(stored: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], bool]:
-    """Return a snapshot's records with a correct hash in the manifest, and whether it was correct before.
+    """Return a snapshot's records with a correct hash in the manifest, and true if it was correct before.
 
-    For inspecting a snapshot that recovery would not use.
+    For the inspection of a snapshot that recovery would not use.
     """
     records = list(stored)
     stated = next((framed for subject, framed in records if subject == MANIFEST), None)
@@ -215,28 +215,28 @@ class Snapshots:
         self._marks: deque[tuple[int, dict[Partition, int]]] = deque([(0, {})])
         self._credit = 0.0
         self.low: Position = loaded.low or Position(())
-        """The records contain everything up to here."""
+        """Position up to which the records include everything."""
         if loaded.low is not None:
             self._marks.append((loaded.low.shardsequence, loaded.offsets))
         self.touch(loaded.stale, self.low)
 
     @property
     def dirty(self) -> int:
-        """Number of records that are older than the state; of an exact one each change counts."""
+        """Number of records that are older than the state; each change of an exact record counts."""
         return self._count + len(self._versions)
 
     @property
     def subjects(self) -> int:
-        """Number of records, including those not yet written (but for the exact ones). Callable from any thread."""
+        """Number of records, including unwritten ones, except unwritten exact ones. Callable from any thread."""
         return len(self._hashes) - (ACCOUNTS in self._hashes) + self._unwritten
 
     def touch(self, records: Iterable[str], before: Position, state: Any = None) -> None:  # noqa: ANN401  the stage's own
-        """Record that some records changed after `before`.
+        """Mark records as changed after `before`.
 
         Args:
-            records: their names.
-            before: a position of the shard.
-            state: of the stage, after the changes; `None`: what is stored is not of this snapshot.
+            records: names of the records.
+            before: position of the shard before the change.
+            state: state of the stage after the changes; `None` if the stored records are not part of this snapshot.
         """
         dirty, written, subject_of = self._dirty, self._hashes, self._stage.subject
         for record in records:
@@ -256,7 +256,7 @@ class Snapshots:
                 self._unwritten += 1
 
     def wants_mark(self, shardsequence: int) -> bool:
-        """Return whether `mark` is due."""
+        """Return true if `mark` is due."""
         return shardsequence - self._marks[-1][0] >= _MARK_EVERY
 
     def mark(self, shardsequence: int, ends: dict[Partition, int]) -> None:
@@ -266,13 +266,13 @@ class Snapshots:
     def changes(self, state: Any, after: Position, accounts: Accounts, inputs: int | None) -> list[tuple[str, bytes | None]]:  # noqa: ANN401  the stage's own
         """Return the records to write with a commit; empty if none is due.
 
-        Args:
-            state: state of the stage, with all outputs of the commit applied.
-            after: the shard's position after the commit.
-            accounts: the accounts after the commit.
-            inputs: number of inputs in the commit; `None`: the shard is idle, write as much as a cycle may.
-
         If outputs change no subject (dead letters, accounts), the manifest alone is written often enough to keep the tail short.
+
+        Args:
+            state: state of the stage after all outputs of the commit.
+            after: position of the shard after the commit.
+            accounts: accounts after the commit.
+            inputs: number of inputs in the commit; `None`: the shard is idle, and writes as much as fits a cycle.
         """
         if inputs is None:
             self._credit = quota = self._count

@@ -21,13 +21,13 @@ Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused
 """Outcome of an input; exactly one, tested in this order (design rule 4)."""
 
 Reads = tuple[Topic, Literal["own", "all"]]
-"""An input topic of a stage: each shard takes its own partition, or all partitions (see `engine.processor.partitions`)."""
+"""Input topic of a stage: each shard reads its own partition, or all partitions (see `engine.processor.partitions`)."""
 
 Decision = Generator[Event[Data], None, Outcome]
 """Events in order; returns the input's outcome."""
 
 Figure = tuple[str, str, Literal["counter", "gauge"], tuple[tuple[str, str], ...], float]
-"""A metric of a stage: name without `lahar_`, meaning, kind, labels beside those of the shard, value."""
+"""Metric of a stage: name without `lahar_`, description, kind, labels beside those of the shard, value."""
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -35,18 +35,18 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 @runtime_checkable
 class Counting(Protocol[S_contra]):
-    """A stage that counts something of its own."""
+    """A stage with metrics of its own."""
 
     def figures(self, state: S_contra) -> Iterable[Figure]:
-        """Return what it counts, for metrics; called after each commit."""
+        """Return its metrics; called after each commit."""
 
 
 @runtime_checkable
 class TakesTurns(Protocol[S_contra]):
-    """A stage of jobs that acts on some facts of the cluster at once, and therefore not before their time."""
+    """A stage of jobs that acts on some facts of the cluster at once, and therefore not before their recorded time."""
 
     def in_turn(self, state: S_contra, event: Event[Data]) -> bool:
-        """Return whether a fact waits for inputs about jobs that were recorded before it, instead of overtaking them."""
+        """Return true if a fact waits for inputs about jobs that were recorded before it."""
 
 
 class Stage(Protocol[S]):
@@ -54,7 +54,7 @@ class Stage(Protocol[S]):
 
     @property
     def name(self) -> str:
-        """`lifecycle`, `scheduling`, `billing`."""
+        """Name, such as `lifecycle`, `scheduling`, `billing`."""
 
     @property
     def state_version(self) -> int:
@@ -62,100 +62,106 @@ class Stage(Protocol[S]):
 
     @property
     def inputs(self) -> tuple[Reads, ...]:
-        """Its input topics, in order of precedence at equal recorded times. A shard of jobs takes `cluster` before all others."""
+        """Input topics, in order of precedence at equal recorded times. A shard of jobs processes `cluster` before all others."""
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
-        """Topics that it writes, none of which it takes; the first also holds the accounts of its shards."""
+        """Output topics, none of which it reads; the first also has the accounts of its shards."""
 
     @property
     def exact(self) -> tuple[str, ...]:
-        """Snapshot records that recovery reads as of the snapshot's position, not of a later moment.
+        """Snapshot records that recovery needs exactly as of the snapshot's position.
 
-        Those on which it depends how events about other subjects are applied. They are small and change seldom, for each change is
+        The application of events about other subjects depends on them. They must be small and change rarely, because each change is
         kept in memory until the position has passed it.
         """
 
     def initial(self) -> S:
-        """Return the state of a shard that has taken no input."""
+        """Return the state of a shard without inputs."""
 
     def decide(self, state: S, event: Event[Data], now: int) -> Decision:
-        """Yield the events of an input. `now`: largest recorded time so far, this input's included (microseconds).
+        """Yield the events of an input; return its outcome.
 
         May raise `NotKeptError` before the first event; the input then becomes a dead letter.
+
+        Args:
+            state: must not be changed.
+            event: the input.
+            now: largest recorded time so far, including this input's (microseconds).
         """
 
     def fire(self, state: S, now: int, error: str | None = None) -> Generator[Event[Data], None, None]:
         """Fire the earliest timer, due at or before `now`.
 
         Args:
-            state: not to be changed.
+            state: must not be changed.
             now: the shard's time (microseconds).
-            error: why the timer could not be decided; then its job is parked, and no other event is written.
+            error: reason of an earlier failure on the timer; its job is then parked, and no other event is written.
         """
 
     def drop(self, state: S, now: int, error: str) -> Generator[Event[Data], None, None]:
         """Drop the earliest timer because its job could not be parked either; an event records the reason.
 
         Args:
-            state: not to be changed.
+            state: must not be changed.
             now: the shard's time (microseconds).
-            error: why its job could not be parked.
+            error: reason why its job could not be parked.
         """
 
     def timer(self, state: S) -> str:
-        """Return the id (ASCII) of the timer that `fire` fires next; called only after `due` returned a time. Total, as `due`."""
+        """Return the id (ASCII) of the timer that `fire` fires next; called only after `due` returned a time. Must not fail."""
 
     def park(self, state: S, event: Event[Data], now: int, error: str) -> Decision:
-        """Park an input that `decide` failed on (an exception or a broken invariant), with its job.
+        """Park an input on which `decide` failed (an exception or a broken invariant), with its job.
 
         Raises:
-            NotKeptError: the input becomes a dead letter, as does every absorbed input: recovery absorbs all others.
+            NotKeptError: the input becomes a dead letter. Raised for every absorbed input, because recovery absorbs all inputs that
+                are not dead letters.
         """
 
     def evolve(self, state: S, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
 
     def absorb(self, state: S, event: Event[Data], offset: int | None = None, /) -> None:
-        """Apply one input that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`.
+        """Apply one input that the stage absorbs unconditionally (for lifecycle: `cluster`). Must not fail, like `evolve`.
 
         Args:
-            state: to be changed.
+            state: state to change.
             event: the input.
-            offset: of the input in its partition. A subject that keeps that of the last input about it can tell which inputs its
-                record holds: recovery applies them again. `None`: it is not read from a partition, and new.
+            offset: offset of the input in its partition. Recovery may apply an input again; a subject that stores the offset of its
+                last input can detect that. `None`: the input is new and not from a partition.
         """
 
     def contains(self, state: S, event: Event[Data]) -> bool:
-        """Return whether the state already contains an event of the stage's own output, by its `sequence`.
+        """Return true if the state already includes an event of the stage's own output, by its `sequence`.
 
-        Called only at recovery: subjects of a snapshot may be newer than the start of the tail, so the tail repeats their events.
-        An event that changes several subjects is contained if all of them contain it, and applying it to those that do changes
-        nothing. (An absorbed fact is simply absorbed again, with all later ones.)
+        Called only during recovery: subjects of a snapshot may be newer than the start of the tail, which then repeats their
+        events. An event that changes several subjects is included if all of them include it, and applying it again to some of them
+        changes nothing. (An absorbed fact is simply absorbed again, with all later ones.)
         """
 
     def absorbs(self, topic: Topic) -> bool:
-        """Return whether inputs of the topic are absorbed (before they are decided on)."""
+        """Return true if inputs of the topic are absorbed, before they are decided."""
 
     def due(self, state: S) -> int | None:
-        """Return when the earliest timer fires (microseconds), or `None`.
+        """Return the due time of the earliest timer (microseconds), or `None`.
 
-        Total, like `evolve`: no input could be blamed for a failure.
+        Must not fail, like `evolve`: a failure could not be attributed to an input.
         """
 
     def fires_at(self, state: S, due: int, horizon: int) -> int:
-        """Return when the earliest timer fires: when it is due, or later if one firing replaces several.
+        """Return the time at which the earliest timer fires: its due time, or later if one firing replaces several.
 
         Args:
-            state: not to be changed.
-            due: when it is due (microseconds), at most `horizon`.
-            horizon: end of the time within which timers fire.
+            state: must not be changed.
+            due: due time (microseconds), at most `horizon`.
+            horizon: end of the period in which timers fire.
         """
 
     def unfinished(self, state: S) -> int | None:
-        """Return when the stage continues postponed work (microseconds), or `None`.
+        """Return the time of the stage's next postponed work (microseconds), or `None`.
 
-        A timer like others, for callers that run a stage until it is idle.
+        It is a timer too; callers that run a stage until it is idle use this time.
         """
 
     def touched(self, state: S) -> list[str]:
@@ -165,14 +171,14 @@ class Stage(Protocol[S]):
         """
 
     def outcome(self, event: Event[Data]) -> Outcome | None:
-        """Return the outcome that the first event of an input shows; `None` if a timer caused the event."""
+        """Return the outcome of an input from its first event; `None` if a timer caused the event."""
 
     def subject(self, record: str) -> str:
-        """Return the subject of a record name, whether the record exists or not.
+        """Return the subject of a record name, whether or not the record exists.
 
         A subject may have several records, so that none grows without bound and a change rewrites only a few. One commit writes all
-        changed records of a subject, so a snapshot holds it as of one moment. Records are named by the subject of their events, or
-        by a word for their kind, a slash and the subject.
+        changed records of a subject, so that they match. A record's name is the subject of its events, or a prefix for its kind, a
+        slash and the subject.
         """
 
     def dump(self, state: S, record: str) -> bytes | None:

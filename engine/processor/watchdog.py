@@ -1,8 +1,8 @@
-"""Ends the process when one decision takes too long; the poison guard's mark names its input or timer to the next process.
+"""Ends the process if one decision takes too long; the poison guard's mark names its input or timer for the next process.
 
-It counts processor time, so a busy or sleeping machine or a frozen process is not mistaken for a loop. A loop that holds the
-interpreter (in a C extension) blocks the watchdog's thread; then a system timer, which the thread resets at each check, ends the
-process. Inside another program only the thread is used: that program's timers and signals are not Lahar's.
+It measures processor time, so that a busy or suspended machine or a frozen process does not look like an endless loop. A loop that
+holds the interpreter lock (in a C extension) blocks the watchdog's thread; then a system timer, which the thread resets at each
+check, ends the process. Inside another program only the thread is used, because timers and signals belong to that program.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from engine.processor.poison_guard import PoisonGuard, text_of
 __all__ = ["DECIDE_SECONDS", "ENDED", "Watchdog"]
 
 DECIDE_SECONDS: Final = 60.0
-"""Processor time allowed for one input or timer (seconds). They take a millisecond, large jobs some seconds."""
+"""Limit of processor time for one input or timer (seconds). Typical ones take a millisecond, large jobs some seconds."""
 
 ENDED: Final = 70
-"""Exit code of a process that the watchdog ended."""
+"""Exit code of a process that the watchdog has ended."""
 
 _LOOKS: Final = 8
-"""Checks within the time that a decision may take."""
+"""Number of checks within the time limit."""
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -38,19 +38,19 @@ class Watchdog:
     """Watches the decisions of this process's shards; a context manager, in the thread that owns it."""
 
     def __init__(self, seconds: float = DECIDE_SECONDS, end: Callable[[int], object] = os._exit, *, alarm: bool = True) -> None:
-        """Watch nothing yet.
+        """Start without shards.
 
         Args:
-            seconds: processor time allowed for a decision.
+            seconds: limit of processor time for a decision.
             end: ends the process with an exit code.
-            alarm: whether the process's timer (`ITIMER_VIRTUAL`) and its signal may be used.
+            alarm: true if the process's timer (`ITIMER_VIRTUAL`) and its signal may be used.
         """
         self.seconds: Final = seconds
-        """Processor time allowed for a decision."""
+        """Limit of processor time for a decision (seconds)."""
         self._end: Final = end
         self._alarm: Final = alarm
         self._seen: WeakKeyDictionary[PoisonGuard, tuple[object, float]] = WeakKeyDictionary()
-        """Each shard's decision when first seen, with the processor time at that moment (seconds)."""
+        """Each shard's decision at the last check, with the processor time when it was first seen (seconds)."""
         self._stop = threading.Event()
 
     def watch(self, poison_guard: PoisonGuard) -> None:
