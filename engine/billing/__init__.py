@@ -1,1 +1,1 @@
-"""The billing stage: exact, explainable records of what every attempt used, folded from job events and never overwritten."""
+"""Billing stage: exact, explainable usage records of every attempt, folded from job events and never overwritten."""

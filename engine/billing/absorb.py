@@ -1,4 +1,4 @@
-"""Apply cluster facts and job events to a billing shard's state. Total: no event raises an error."""
+"""Application of cluster facts and job events to a billing shard's state; must not fail."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS
 __all__ = ["absorb"]
 
 _FEW: Final = 64
-"""A job of more attempts is reviewed in steps."""
+"""Number of attempts above which a job is reviewed in steps."""
 _CHANGES: Final = 100
-"""Changes of a job's terms and of an attempt's size, and places reserved for a job, that are kept: a recorded run each, of every
-attempt. The bill follows no later ones."""
+"""Maximum number of stored changes of a job's terms and of an attempt's size, and of a job's reservations, because each adds a
+recorded run to every attempt. Later changes do not affect the bill."""
 _RELABELLED: Final = 50
-"""Of a job changed more often the bill follows no labels: a job may show its progress by one, and its price is another matter."""
+"""Number of changes after which label changes of a job no longer affect the bill: some jobs report their progress in a label."""
 _LABELS: Final = 4_096
-"""Characters of labels on a bill, names and values together, the first ones by name. Every record has them."""
+"""Maximum size of the labels on a bill (characters of names and values), taken in order of name. Every record has them."""
 _BOOKS: Final = 64
-"""Price books whose event ids are kept, so that an older book that is repeated is not applied again."""
+"""Number of price books whose event ids are stored, so that a repeated older book is not applied again."""
 _PREEMPTIBLE: Final = "volcano.sh/preemptable"
 
 
@@ -110,7 +110,7 @@ def _start(state: State, account: JobAccount, data: AttemptStarted, event: Event
 
 
 def _earlier_sizes(state: State, event: Event[AttemptStarted]) -> list[tuple[Micros, str, Size]]:
-    """Return the sizes that a pod had in the job from which it moves, as reported by this event; empty: it comes from none."""
+    """Return the sizes of a moved pod in its former job, with this event as their source; empty if it did not move."""
     source = event.data.moved_from
     left = None if source is None else account_of(state, source.job)
     moved = None if source is None or left is None else left.find(source.task, source.index, source.attempt)
@@ -128,7 +128,7 @@ def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound])
     await_node(state, job, attempt)
     note_use(state, job, attempt)
     schedule(state, job.id, attempt, event.time, event, bills="bound" not in state.book.unbilled)
-    if attempt.recorded:  # its waiting was charged, and the node may have another price
+    if attempt.recorded:  # its waiting was charged, perhaps at another price
         state.changed.append((job.id, attempt.ordinal))
     else:
         _correct_since(state, job, attempt, event.time)
@@ -141,7 +141,7 @@ def _running(state: State, job: Job, attempt: Attempt, event: Event[AttemptRunni
 
 
 def _correct_since(state: State, job: Job, attempt: Attempt, since: Micros) -> None:
-    """Correct an attempt now if it is recorded past the change; otherwise its next hour mark or its end records it."""
+    """Mark an attempt for correction if it is recorded beyond the change; otherwise its next hour mark or its end records it."""
     if since < attempt.marked:
         state.changed.append((job.id, attempt.ordinal))
 
@@ -181,7 +181,7 @@ def _ended(state: State, job: Job, attempt: Attempt, event: Event[AttemptEnded])
 
 
 def _moved(state: State, job: Job, attempt: Attempt, event: Event[AttemptMoved]) -> None:
-    """Take back all that is recorded: an attempt that ends as it begins uses nothing, and the other job's is billed as a whole."""
+    """Withdraw all records of a moved attempt by an end at its creation; the other job is billed for the whole attempt."""
     attempt.end = End(attempt.created.time, event.id, RANKS["node"], "Lost", None, inferred=False, replaceable=False)
     state.set_due(job.id, attempt, None)
     job.open -= 1
@@ -270,14 +270,14 @@ def _revised(state: State, account: JobAccount, event: Event[JobRevised]) -> Non
         return
     job.terms = [*job.terms, terms]
     number = len(job.terms) - 1
-    # The first owner of pods that were seen before it holds from the beginning. Of one moment the last event counts.
+    # The first owner of pods that were observed before it is valid from the beginning. At equal times the last event wins.
     since = [*job.since, (event.time, event.id, number)]
     job.since = [(EARLIEST, event.id, number)] if first else sorted(since, key=itemgetter(0))
     _review_all(state, account, event)
 
 
 def _review_all(state: State, account: JobAccount, event: Event[Any]) -> None:
-    """Review all attempts of a job: now, or in steps if there are many."""
+    """Review all attempts of a job, in steps if there are many."""
     if len(account.attempts) <= _FEW:
         state.changed += [(account.job.id, attempt.ordinal) for attempt in account.attempts]
     else:
@@ -290,7 +290,7 @@ def _phase(state: State, account: JobAccount, event: Event[JobPhaseChanged]) -> 
     last = job.reservations[-1] if job.reservations else None
     if data.reserved is not None and len(job.reservations) < _CHANGES:
         job.reservations = [*job.reservations, Reservation(event.time, data.reserved, event.id)]
-    elif data.phase != "Pending" and last is not None and event.time < last.until:  # it has its places, or needs none
+    elif data.phase != "Pending" and last is not None and event.time < last.until:  # it has the reserved resources, or needs none
         job.reservations = [*job.reservations[:-1], last._replace(until=event.time)]
     else:
         return

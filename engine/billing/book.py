@@ -1,8 +1,8 @@
-"""The price book in force: its versions by time, and the changes still allowed.
+"""Current price book: its versions by time, and checks of changes.
 
-A version is immutable once it is in force: a later book must agree with everything charged before it. Its name is never reused for
-other rules, because a node's clock may be ahead, so that an attempt has ended in a version not yet in force. Where no version was
-in force, a later book may price the past, which gives corrections.
+A version is immutable once it is in force: a later book must agree with everything charged before. Its name is never reused for
+other rules, because an attempt may end, by a clock that is ahead, in a version that is not in force yet. A later book may price a
+period without a version, which leads to corrections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.events.times import Micros, format_time
 __all__ = ["NO_PRICES", "Book", "applied", "bills", "next_book"]
 
 NO_PRICES: Final = PriceVersion.model_validate({"version": "-", "from": 0})
-"""The rules without a price book: running and terminating time is charged, and nothing has a price."""
+"""Rules without a price book: running and terminating time is recorded, and nothing has a price."""
 
 
 @dataclass(slots=True)
@@ -32,26 +32,26 @@ class Book:
 
     book: PriceBook | None = None
     spec: Mapping[str, Any] = field(default_factory=dict)
-    """The book as applied."""
+    """Specification as applied."""
     time_zone: str = "UTC"
-    """Time zone of the months."""
+    """Time zone of the billing periods."""
     names: dict[str, PriceVersion] = field(default_factory=dict)
     cuts: list[Micros] = field(default_factory=list)
-    """Moments at which the version in force changes, ascending."""
+    """Times at which the version in force changes, ascending."""
     versions: list[PriceVersion | None] = field(default_factory=list)
-    """Version in force from the cut of the same index on; `None`: none."""
+    """Version in force from the cut with the same index; `None`: none."""
     unbilled: frozenset[SegmentKind] = frozenset({"queued", "reserved", "bound"})
-    """Kinds that no version charges."""
+    """Kinds of usage that no version bills."""
     factors: dict[object, tuple[dict[str, str], tuple[tuple[str, str], ...]]] = field(default_factory=dict, compare=False)
-    """By who pays, as they are asked for (`engine.billing.charges`)."""
+    """Cache of factors by payer (`engine.billing.charges`)."""
     tariffs: dict[object, Tariff] = field(default_factory=dict, compare=False)
-    """By price version, shape and factors, the same."""
+    """Cache of tariffs by price version, shape and factors."""
     _asked: tuple[Micros, Micros, tuple[str | None, str] | None] = field(default=(0, -1, None), init=False, compare=False)
-    """Last question to `in_force`, and its answer: an hour mark asks the same of all attempts."""
+    """Last arguments and result of `in_force`: an hour mark repeats them for all attempts."""
 
     @classmethod
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
-        """Return the indexed book of an applied one."""
+        """Index an applied book."""
         made = cls(book, spec, book.time_zone, {version.version: version for version in book.versions})
         made.unbilled = frozenset(kind for kind in made.unbilled if not any(bills(version, kind) for version in book.versions))
         ordered = sorted(book.versions, key=lambda version: version.since)
@@ -65,17 +65,17 @@ class Book:
         return made
 
     def at(self, moment: Micros) -> tuple[PriceVersion | None, Micros | None]:
-        """Return the version in force at a moment, and its end; `None`: no version, no end."""
+        """Return the version in force at a time, and the end of its validity; `None`: no version, no end."""
         place = bisect_right(self.cuts, moment)
         version = self.versions[place - 1] if place else None
         return version, self.cuts[place] if place < len(self.cuts) else None
 
     def rules(self, version: str | None) -> PriceVersion:
-        """Return the rules of a version by its name; `None`: those without a price book."""
+        """Return the rules of a version; `None`: the rules without a price book."""
         return NO_PRICES if version is None else self.names[version]
 
     def in_force(self, begin: Micros, until: Micros) -> tuple[str | None, str] | None:
-        """Return the names of the price version and the month that hold from one moment to another; `None`: they change between."""
+        """Return the price version and the month that are valid for a whole period; `None` if one of them changes within it."""
         if self._asked[0] != begin or self._asked[1] != until:
             version, cut = self.at(begin)
             month = month_of(begin, self.time_zone)
@@ -85,7 +85,7 @@ class Book:
 
 
 def bills(version: PriceVersion, kind: SegmentKind) -> bool:
-    """Tell whether a price version bills segments of a kind; `terminating`: of attempts that have run."""
+    """Return true if a price version bills usage of a kind; for `terminating` that of attempts that have run."""
     match kind:
         case "queued":
             return version.bill_queued
@@ -108,12 +108,12 @@ def applied(known: Book, event: Event[Any]) -> Book | None:
 
 
 def next_book(known: Book, spec: Mapping[str, Any], recorded: Micros) -> tuple[Book | None, list[tuple[str, str]]]:
-    """Read the `spec` of a PriceBook that replaces another; returns it, or its faults: path and message.
+    """Parse the `spec` of a PriceBook that replaces another; return it, or its faults as path and message.
 
     Args:
-        known: the book in force.
-        spec: the new specification.
-        recorded: when it is applied (microseconds).
+        known: current book.
+        spec: new specification.
+        recorded: time of its application (microseconds).
     """
     book, faults = read_book(spec)
     if book is None:
@@ -156,14 +156,14 @@ def _changed_rules(known: Book, book: PriceBook, recorded: Micros) -> list[tuple
 def _changed_at(
     cut: Micros, old: PriceVersion, new: PriceVersion | None, versions: Sequence[PriceVersion], recorded: Micros
 ) -> tuple[str, str]:
-    """Return the fault of a book that changes which rules were in force at a moment.
+    """Return the fault of a book that changes the version in force at a time.
 
     Args:
-        cut: the moment, at most `recorded`; before it nothing changes.
-        old: the version in force then.
-        new: the version that would be in force then; `None`: none.
-        versions: those of the new book.
-        recorded: when it is applied.
+        cut: first time with a change, at most `recorded`.
+        old: version in force then.
+        new: version that the new book has then; `None`: none.
+        versions: versions of the new book.
+        recorded: time of its application.
     """
     later, was = f"after {format_time(recorded)}", f"was in force from {format_time(old.since)} on"
     place, kept = next(((place, one) for place, one in enumerate(versions) if one.version == old.version), (0, None))
@@ -182,5 +182,5 @@ def _changed_at(
 
 
 def _rules(version: PriceVersion) -> PriceVersion:
-    """Return a version without its beginning and end."""
+    """Return a version without begin and end."""
     return version.model_copy(update={"since": 0, "until": None})

@@ -1,4 +1,4 @@
-"""Boundaries of time: hours of UTC, and calendar months in the price book's time zone."""
+"""Time boundaries of billing: hours in UTC, and calendar months in the price book's time zone."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Month(NamedTuple):
-    """A period, covered by one invoice for each tenant."""
+    """Billing period: a calendar month, with one invoice per tenant."""
 
     name: str
-    """`2026-10`"""
+    """Name, such as `2026-10`."""
     start: Micros
     end: Micros
     """Exclusive."""
 
 
 def floor_hour(moment: Micros) -> Micros:
-    """Return the beginning of a moment's hour."""
+    """Return the begin of the hour."""
     return moment - moment % HOUR
 
 
@@ -40,9 +40,9 @@ def next_hour(moment: Micros) -> Micros:
 
 @lru_cache(64)
 def next_mark(moment: Micros, zone: str) -> Micros:
-    """Return when open attempts are recorded next after a moment: at an hour mark, or at the end of a month in a time zone.
+    """Return the time of the next record of open attempts: the next hour mark, or the end of the month if it is earlier.
 
-    A month may end within an hour of UTC, as in Nepal; what was used in it is recorded before it can be closed.
+    A month may end within an hour of UTC, as in Nepal; its usage must be recorded before it is closed.
     """
     return min(next_hour(moment), month_of(moment, zone).end)
 
@@ -75,7 +75,7 @@ def month_of(moment: Micros, zone: str) -> Month:
             ZoneInfo(zone)
         )
         found = _month(local.year, local.month, zone)
-        if moment >= found.end:  # the clock went back over midnight: it shows the last hour of the month again
+        if moment >= found.end:  # the clock was set back over midnight and repeats the month's last hour
             found = _month(*_after(local.year, local.month), zone)
         _last[zone] = found
     return found
@@ -89,5 +89,5 @@ def _month(year: int, month: int, zone: str) -> Month:
 
 
 def _midnight(year: int, month: int, zone: str) -> Micros:
-    """Return the first moment of a month; if its midnight is skipped, the moment to which the clock jumps."""
+    """Return the start of a month; if its midnight is skipped, the time to which the clock jumps."""
     return max(to_micros(datetime(year, month, 1, tzinfo=ZoneInfo(zone)).astimezone(UTC)), EARLIEST)

@@ -1,4 +1,4 @@
-"""Charges of a run: one for each meter that its pod uses, with the factors of its owner and of a free preemption."""
+"""Charges of a run: one per meter that its pod uses, with the price factors of its owner and of a free preemption."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 _KNOWN: Final = 10_000
 FREE: Final = "preempted_free_seconds"
-"""Name of the factor 0 that a free preemption gets."""
+"""Name of the factor 0 of a free preemption."""
 
 
 def charged(book: Book, terms: Terms, run: Run, length: int) -> tuple[dict[str, str], list[Charge]]:
-    """Return the factors of a run's prices by name, in the order of the price book, and the charges for a length of its time.
+    """Return the price factors of a run by name, in the order of the price book, and its charges.
 
-    Factors and tariffs are kept for later calls: many attempts are of one owner, and of one shape.
+    Factors and tariffs are cached, because many attempts have the same owner and the same shape.
 
     Args:
-        book: prices it; it has the run's price version.
-        terms: of the run's job.
-        run: the run.
-        length: the time (microseconds).
+        book: price book with the run's price version.
+        terms: terms of the run's job.
+        run: run to charge.
+        length: charged time (microseconds).
 
     Raises:
         LookupError: the book lacks the version.
@@ -48,7 +48,7 @@ def charged(book: Book, terms: Terms, run: Run, length: int) -> tuple[dict[str, 
 
 
 def _factors_of(book: Book, terms: Terms, run: Run) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
-    """Return the factors of a run's prices, and the same as a key."""
+    """Return the price factors of a run, as a dictionary and as a key."""
     version = run.price_version
     key = version, run.free, terms.queue, terms.tenant, terms.priority_class, terms.preemptible
     found = book.factors.get(key)
@@ -76,7 +76,7 @@ def _fits(multiplier: Multiplier, terms: Terms) -> bool:
 
 
 def _sizes(rules: PriceVersion | None, run: Run) -> Iterator[tuple[Meter, Decimal]]:
-    """Yield the units of each meter that one second uses; unused meters are left out."""
+    """Yield the units per second of each used meter."""
     weighted = Decimal(0)
     for meter in METERS:
         if meter == "weighted_seconds":

@@ -1,6 +1,6 @@
-"""How an open attempt goes on at an hour mark where nothing has changed: with its last run, which need not be computed anew.
+"""Fast path for an open attempt without changes at an hour mark: its last run is continued instead of computed anew.
 
-The usual case by far. `continued` says what `runs_of` and `difference` would, or nothing, wherever that takes a closer look.
+`continued` returns the same result as `runs_of` and `difference`, or `None` if anything may have changed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["continued"]
 
 
 def continued(state: State, account: JobAccount, attempt: Attempt, node: Node | None, until: Micros) -> Run | None:
-    """Return what an attempt that runs is recorded by up to an hour mark, if all else that stands recorded of it is right.
+    """Return the run that records an attempt up to an hour mark, if nothing has changed since the last mark.
 
-    What was learnt since the last mark was compared with what stands when it was learnt, or is by a review that goes on.
+    Facts since the last mark are compared with the records when they are absorbed, or by a pending review.
 
     Args:
-        state: of the shard.
-        account: of the attempt's job.
-        attempt: one that waits for the mark.
-        node: where it is, if that is known.
-        until: the mark (microseconds).
+        state: state of the shard.
+        account: account of the attempt's job.
+        attempt: attempt due at the mark.
+        node: its node, if known.
+        until: hour mark (microseconds).
 
     Returns:
         The run; `None`: something may have changed.
@@ -52,7 +52,7 @@ def continued(state: State, account: JobAccount, attempt: Attempt, node: Node | 
 
 
 def _begun(account: JobAccount, attempt: Attempt, last: Run) -> str | None:
-    """Return the event by which what a run goes on with has begun; `None`: it has begun behind the run's beginning."""
+    """Return the event that began the current phase or size; `None` if that was after the begin of the last run."""
     running, bound = attempt.running, attempt.bound
     size, terms = attempt.sizes[-1], account.job.since[-1]
     if running is None or size[2] != last.size or terms[2] != last.terms:

@@ -1,4 +1,4 @@
-"""The event that a correction by a timer follows, by what it corrects."""
+"""Causes of corrections that a timer triggers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["correction_cause"]
 
 
 def correction_cause(state: State, account: JobAccount, attempt: Attempt, run: Run, void: Sequence[Run]) -> str:
-    """Return the id of the event that a correction follows.
+    """Return the id of the event that caused a correction.
 
-    That is the fact about the node of what was recorded, if its type or model is another one now; else the event that gave its job
-    other terms; else the price book by which it has another price version; else what a review of all of the job's attempts is for.
+    In this order: the fact about the node, if its type or model has changed; the event that changed the job's terms; the price
+    book, if the price version has changed; the cause of the pending review of all the job's attempts.
 
     Args:
-        state: of the shard.
-        account: of the job.
-        attempt: the one that is corrected.
-        run: what is taken back, or recorded instead.
-        void: all that is taken back.
+        state: state of the shard.
+        account: account of the job.
+        attempt: corrected attempt.
+        run: voided or added run.
+        void: all voided runs.
 
     Returns:
-        The id; empty: it is not known.
+        The id; empty if unknown.
     """
     job, book = account.job, state.book
     taken = next((one for one in void if one.start < run.end and run.start < one.end), None)
@@ -44,7 +44,7 @@ def correction_cause(state: State, account: JobAccount, attempt: Attempt, run: R
 
 
 def _of_review(state: State, account: JobAccount) -> str:
-    """Return what the last review of all attempts that is pending is for, of those that no fact about a node asked for alone."""
+    """Return the cause of the latest pending review of all attempts, without reviews for facts about nodes."""
     job = account.job
     due = [(job.review_at, job.review_cause)] if job.review >= 0 and job.review_cause else []
     if state.awaits_sweep(job):

@@ -1,6 +1,6 @@
 """Corrections of an attempt's records: void parts and missing parts.
 
-Slices are compared without enumerating them: two runs that differ in their ends only have the same slices up to the last hour mark
+Slices are compared without enumerating them: two runs that differ only in their ends have the same slices up to the last hour mark
 before either end.
 """
 
@@ -23,12 +23,12 @@ IsClosed = Callable[[str], bool]
 
 
 def difference(recorded: Sequence[Run], wanted: Sequence[Run], is_closed: IsClosed) -> tuple[list[Run], list[Run]]:
-    """Return the void parts of the recorded runs, and the missing parts of the wanted ones.
+    """Return the void parts of the recorded runs, and the missing parts of the wanted runs.
 
     Args:
         recorded: recorded runs, in order.
         wanted: runs that should be recorded, in order.
-        is_closed: whether a month is closed; on its invoice a use is not recorded again because its worth has changed.
+        is_closed: returns true for a closed month; usage on its invoice is not corrected for a change of worth alone.
     """
     old, new = _usage(recorded), _usage(wanted)
     void, missing = _compare(old, new, is_closed)
@@ -40,7 +40,7 @@ def difference(recorded: Sequence[Run], wanted: Sequence[Run], is_closed: IsClos
 
 
 def _usage(runs: Sequence[Run]) -> Sequence[Run]:
-    """Return runs without the excess, which is the last of them."""
+    """Return runs without the excess, which is the last one."""
     return runs[:-1] if runs and runs[-1].record == "excess" else runs
 
 
@@ -73,13 +73,13 @@ def _compare(old: Sequence[Run], new: Sequence[Run], is_closed: IsClosed) -> tup
 
 
 def _kept(run: Run, wanted: Run, is_closed: IsClosed) -> Micros:
-    """Return the moment up to which the slices of a run are also those of the wanted one."""
+    """Return the time up to which the slices of a run equal those of the wanted one."""
     if not (
         wanted.start <= run.start and (run.start == wanted.start or run.start % HOUR == 0) and _is_same(run, wanted, is_closed)
     ):
         return run.start
     if run.end == wanted.end:
-        # Another event of the same moment changes nothing; nor does an end become inferred: earlier builds did not say that one is.
+        # Another event at the same time changes nothing; nor does an inferred end, which earlier builds did not record.
         if run.ended is None or run.inferred_end <= wanted.inferred_end:
             return run.end
         return max(floor_hour(run.end - 1), run.start)
@@ -89,7 +89,7 @@ def _kept(run: Run, wanted: Run, is_closed: IsClosed) -> Micros:
 
 
 def _is_same(run: Run, wanted: Run, is_closed: IsClosed) -> bool:
-    """Return whether two runs have equal terms of charge in the slices that both have."""
+    """Return true if two runs have equal charges in their common slices."""
     if run.worth != wanted.worth and not is_closed(run.invoice):
         return False
     if run.start == wanted.start and run.inferred_start != wanted.inferred_start:
@@ -99,7 +99,7 @@ def _is_same(run: Run, wanted: Run, is_closed: IsClosed) -> bool:
         and run.begun == wanted.begun
         and run.size == wanted.size
         and run.terms == wanted.terms
-        and (run.node == wanted.node or run.kind in WAITING)  # earlier builds gave waiting the node that came after it
+        and (run.node == wanted.node or run.kind in WAITING)  # earlier builds recorded the later node of waiting time
         and run.node_type == wanted.node_type
         and run.gpu_model == wanted.gpu_model
         and run.price_version == wanted.price_version
@@ -114,7 +114,7 @@ def part(run: Run, start: Micros, end: Micros) -> Run:
 
 
 def cut(run: Run | UsageRecorded, start: Micros, end: Micros) -> dict[str, Any]:
-    """Return the fields that change in the part of a run (known or recorded) between two slice boundaries."""
+    """Return the fields that change in a part of a run, between two slice boundaries."""
     whole = end == run.end
     return {
         "start": start,
@@ -127,7 +127,7 @@ def cut(run: Run | UsageRecorded, start: Micros, end: Micros) -> dict[str, Any]:
 
 
 def voided(recorded: Sequence[Run], data: UsageRecorded | UsageWithdrawn) -> list[Run] | None:
-    """Return the recorded runs that a withdrawal or a reversal leaves; `None`: it is neither."""
+    """Return the recorded runs after a withdrawal or reversal; `None` if the event is neither."""
     if isinstance(data, UsageWithdrawn):
         return _without(recorded, data.record, data.start, data.end, data.period)
     if data.reverses is not None:
@@ -136,7 +136,7 @@ def voided(recorded: Sequence[Run], data: UsageRecorded | UsageWithdrawn) -> lis
 
 
 def _without(recorded: Sequence[Run], record: str, start: Micros, end: Micros, invoice: str) -> list[Run]:
-    """Return the recorded runs after a stretch on one invoice was made void."""
+    """Return the recorded runs after a period on one invoice was voided."""
     left: list[Run] = []
     for run in recorded:
         if run.record != record or run.invoice != invoice or run.end <= start or run.start >= end:

@@ -1,4 +1,4 @@
-"""Apply the billing stage's own events to a shard's state. Total: no event raises an error."""
+"""Application of the billing stage's own events to a shard's state; must not fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def evolve(state: State, event: Event[Data]) -> None:
     """Apply one event of the billing stage."""
     data = event.data
     if not isinstance(data, _OWN_EVENTS):
-        return  # bookkeeping of the processor
+        return  # an event of the processor
     account = account_of(state, event.subject)
     if account is not None and event.sequence <= account.job.written:
         account = None  # the snapshot already contains it
@@ -47,7 +47,7 @@ def evolve(state: State, event: Event[Data]) -> None:
     if (left := voided(attempt.recorded, data)) is not None:
         attempt.recorded = left
     elif isinstance(data, UsageRecorded):
-        attempt.uid = data.uid  # the ids of records contain it; a replay that absorbs facts first may have another one
+        attempt.uid = data.uid  # part of the record ids; a replay may have absorbed a later one
         if not _extend(attempt, data):
             _record(attempt, data)
             note_use(state, account.job, attempt)
@@ -56,7 +56,7 @@ def evolve(state: State, event: Event[Data]) -> None:
 
 
 def _marked(state: State, job: str, attempt: Attempt, mark: Micros) -> None:
-    """Note the hour mark up to which an open attempt is recorded. A replay that absorbs facts first may not have its `due` yet."""
+    """Store the hour mark up to which an open attempt is recorded. A replay may have absorbed later facts and lack its `due`."""
     if attempt.end is None and mark > attempt.marked and (attempt.due is None or mark >= attempt.due):
         attempt.marked = mark
         state.set_due(job, attempt, next_mark(mark, state.book.time_zone))
@@ -109,7 +109,7 @@ def _record(attempt: Attempt, data: UsageRecorded) -> None:
 
 
 def _continues(last: Run, data: UsageRecorded) -> bool:
-    """Tell whether a record continues a run, so that both are kept as one."""
+    """Return true if a record continues a run, so that both are stored as one."""
     size = last.size
     return (
         last.record == data.record == "usage"
@@ -160,7 +160,7 @@ def _reviewed(state: State, account: JobAccount | None, data: UsageReviewed, eve
 
 
 def _review_goes_on(state: State, job: Job, next_: int, event: Event[Data]) -> None:
-    """Note the progress of a job's review. Its step 0 is that of a review of all jobs; the later of two reviews names the cause."""
+    """Store the progress of a job's review. Step 0 belongs to a review of all jobs; the later of two reviews is the cause."""
     if next_ == 0 and (job.review < 0 or not job.review_cause or job.review_at <= state.sweep_at):
         job.review_cause = event.causationid
     if job.review < 0 <= next_:
@@ -168,9 +168,9 @@ def _review_goes_on(state: State, job: Job, next_: int, event: Event[Data]) -> N
     job.review = next_
 
 
-def _schedule_by_book(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:
-    """Schedule an attempt by a new price book: it may bill waiting that the old one did not, or end the month earlier."""
+def _schedule_by_book(state: State, job: Job, attempt: Attempt, reported: Event[Data]) -> None:
+    """Schedule an attempt for a new price book, which may bill waiting that the old one did not, or end the month earlier."""
     advance(state, job.id, attempt)
-    schedule_waiting(state, job, attempt, told)
+    schedule_waiting(state, job, attempt, reported)
     if attempt.bound is not None:
-        schedule(state, job.id, attempt, attempt.bound.time, told, bills="bound" not in state.book.unbilled)
+        schedule(state, job.id, attempt, attempt.bound.time, reported, bills="bound" not in state.book.unbilled)

@@ -1,6 +1,6 @@
-"""Jobs that the lifecycle stage has forgotten: their bills are final.
+"""Jobs that the lifecycle stage has forgotten, so that their bills are final.
 
-A job whose use has no price yet is kept until a price book has priced all of it, up to a number of jobs; then the oldest goes.
+A job with unpriced usage is kept until a price book prices all of it; beyond a maximum number of such jobs the oldest is removed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from engine.events.times import Micros
 __all__ = ["first_superfluous", "forget", "forgotten", "settle"]
 
 _UNPRICED: Final = 100_000
-"""Forgotten jobs without a price that a shard keeps: some 70 MB."""
+"""Maximum number of forgotten jobs with unpriced usage per shard: about 70 MB."""
 
 
 def forgotten(state: State, account: JobAccount, at: Micros) -> None:
-    """Note that a job is forgotten."""
+    """Mark a job as forgotten."""
     job = account.job
     if job.forgotten is None:
         job.forgotten = at
@@ -30,7 +30,7 @@ def forgotten(state: State, account: JobAccount, at: Micros) -> None:
 
 
 def settle(state: State, account: JobAccount) -> None:
-    """Remove a forgotten job if no price is missing on its bill and nothing of it is still to be reviewed."""
+    """Remove a forgotten job if all of its usage is priced and no review of it is pending."""
     job = account.job
     if job.forgotten is not None and (job.open or (job.review < 0 and not _lacks_price(account))):
         forget(state, account)
@@ -53,7 +53,7 @@ def forget(state: State, account: JobAccount) -> None:
 
 
 def first_superfluous(state: State) -> tuple[Micros, str] | None:
-    """Return when the job that goes next was forgotten, and its id; `None`: they are not too many, or a review comes to them."""
+    """Return when the next job to remove was forgotten, and its id; `None` if there are not too many, or a review is pending."""
     if len(state.unsettled) <= _UNPRICED or first_sweep(state) is not None:
         return None
     return state.unsettled[0]

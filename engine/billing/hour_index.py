@@ -1,4 +1,4 @@
-"""The attempts that are due at an hour mark, in bounded pages: the cost of an insertion does not depend on how many there are."""
+"""Attempts due at an hour mark, in bounded pages: the cost of an insertion does not depend on their number."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 __all__ = ["HourIndex"]
 
 _PAGE: Final = 512
-"""Attempts in one page."""
+"""Attempts per page."""
 
 
 @dataclass(slots=True)
 class _Page:
-    """A sorted page of the attempts due at an hour mark: jobs, and ordinals of their attempts."""
+    """Sorted page of attempts due at an hour mark: parallel lists of jobs and ordinals."""
 
     jobs: list[str]
     ordinals: list[int]
 
     def place_of(self, job: str, ordinal: int) -> int:
-        """Return where an attempt is, or would be."""
+        """Return the index of an attempt, or its insertion point."""
         begin = bisect_left(self.jobs, job)
         return bisect_left(self.ordinals, ordinal, begin, bisect_right(self.jobs, job, begin))
 
     def split(self, place: int) -> _Page:
-        """Move everything from a place on into a new page."""
+        """Move all entries from an index on into a new page."""
         rest = _Page(self.jobs[place:], self.ordinals[place:])
         del self.jobs[place:], self.ordinals[place:]
         return rest
@@ -37,18 +37,18 @@ class HourIndex:
     """Attempts due at one hour mark, sorted by job and ordinal."""
 
     pages: list[_Page] = field(default_factory=list)
-    """Sorted, none empty."""
+    """Sorted, non-empty pages."""
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """Yield them in order."""
+        """Yield job and ordinal in order."""
         for page in self.pages:
             yield from zip(page.jobs, page.ordinals, strict=True)
 
     def add(self, job: str, ordinal: int) -> None:
-        """Add one that is not among them."""
+        """Add an attempt that is not in the index."""
         pages = self.pages
         last = pages[-1] if pages else None
-        if last is None or (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # an hour mark goes through them in order
+        if last is None or (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # fast path: an hour mark adds them in order
             if last is None or len(last.jobs) == _PAGE:
                 last = _Page([], [])
                 pages.append(last)
@@ -64,7 +64,7 @@ class HourIndex:
             pages.insert(number + 1, page.split(_PAGE // 2))
 
     def remove(self, job: str, ordinal: int) -> None:
-        """Remove one that is among them."""
+        """Remove an attempt that is in the index."""
         first = self.pages[0]
         is_first = first.jobs[0] == job and first.ordinals[0] == ordinal  # the usual case
         number = 0 if is_first else self._page_of(job, ordinal)

@@ -1,4 +1,4 @@
-"""Invoices: the valid records of one tenant and month, added up exactly and rounded once; quotes are added up in the same way."""
+"""Invoices: the valid records of one tenant and month, summed exactly and rounded once; quotes are summed in the same way."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ Unpriced: TypeAlias = dict[tuple[Meter, str, str], Decimal]
 
 
 def invoice_id(tenant: str, period: str, *, other: bool = False) -> str:
-    """Id of the invoice of a tenant and month; `other`: one that covers jobs of kind `Other`, too."""
+    """Return the id of the invoice of a tenant and month; `other`: of one that includes jobs of kind `Other`."""
     covers = "\x1fall" if other else ""
     return blake2b(f"invoice\x1f{tenant}\x1f{period}{covers}".encode(), digest_size=16).hexdigest()
 
 
 def adjustment_id(invoice: str) -> str:
-    """Id of the adjustment of an invoice: there is one."""
+    """Return the id of an invoice's rounding adjustment."""
     return blake2b(f"adjustment\x1f{invoice}".encode(), digest_size=16).hexdigest()
 
 
@@ -59,18 +59,18 @@ def rounded(amount: Decimal, currency: str | None) -> Decimal:
 
 
 def used(data: UsageRecorded) -> Iterator[tuple[Charge, Decimal, Decimal]]:
-    """Yield the charges of a run, each with quantity and amount: the sums of its records."""
+    """Yield the charges of a run with quantity and amount, the sums of its records."""
     for charge in data.charges:
         taken = quantity(Decimal(charge.size), data.length)
         yield charge, taken, cost(charge.price, taken)
 
 
 def unpriced(data: UsageRecorded, rules: PriceVersion | None) -> Iterator[tuple[Meter, Decimal]]:
-    """Yield the meters of a run that lack a price, each with its quantity.
+    """Yield the unpriced meters of a run with their quantities.
 
     Args:
         data: the run.
-        rules: the price version that it names; `None`: none, or it is not known any more.
+        rules: price version of the run; `None`: none, or unknown.
     """
     for charge in data.charges:
         if charge.price is None and (rules is None or rules.lacks_price(charge.meter, data.node_type, data.gpu_model)):
@@ -78,13 +78,13 @@ def unpriced(data: UsageRecorded, rules: PriceVersion | None) -> Iterator[tuple[
 
 
 def note_unpriced(found: Unpriced, data: UsageRecorded, meter: Meter, taken: Decimal) -> None:
-    """Add a quantity of a run that lacks a price to others."""
+    """Add the unpriced quantity of a run to a sum."""
     place = (meter, data.node_type or "", data.gpu_model or "")
     found[place] = EXACT.add(found.get(place, _ZERO), taken)
 
 
 def without_price(found: Unpriced) -> Iterator[str]:
-    """Yield in words what lacks a price, as `3600 GPU-Seconds on V100`, by the names for it; nothing where reversals exceed it."""
+    """Yield texts for unpriced quantities, such as `3600 GPU-Seconds on V100`; none where reversals exceed them."""
     named: dict[tuple[Meter, str], Decimal] = {}
     for (meter, node_type, gpu_model), taken in sorted(found.items()):
         place = (meter, rate_name(meter, node_type, gpu_model))
@@ -112,7 +112,7 @@ class Sum:
         _add(self.quantities, other.quantities)
 
     def document(self) -> dict[str, Any]:
-        """Return its JSON: quantities by meter, in the meters' order, and `amount`, all as text."""
+        """Return the JSON: quantities by meter, in the meters' order, and `amount`, all as text."""
         return _by_meter(self.quantities) | {"amount": plain(self.amount)}
 
 
@@ -127,14 +127,14 @@ def _by_meter(quantities: Mapping[Meter, Decimal]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class LineSum(Sum):
-    """What a line of an invoice, or several, add up to."""
+    """Sum of one or more invoice lines."""
 
     useful: Sum = field(default_factory=Sum)
     wasted: Sum = field(default_factory=Sum)
-    """Of failed, preempted and restarted attempts, and of reserved places."""
+    """Sum of failed, preempted and restarted attempts, and of reserved resources."""
     price_versions: set[str] = field(default_factory=set)
     unpriced: dict[Meter, Decimal] = field(default_factory=dict)
-    """Those of the quantities that lack a price."""
+    """Unpriced part of the quantities."""
 
     def merge(self, other: LineSum) -> None:
         """Add another line."""
@@ -145,7 +145,7 @@ class LineSum(Sum):
         _add(self.unpriced, other.unpriced)
 
     def document(self) -> dict[str, Any]:
-        """Return its JSON."""
+        """Return the JSON."""
         return Sum.document(self) | {
             "useful": self.useful.document(),
             "wasted": self.wasted.document(),
@@ -165,25 +165,25 @@ class InvoiceLine:
     name: str
     job: str
     month: str
-    """Closed month that the line corrects, by reversals and replacements; empty: none, it is use of the invoice's own month."""
+    """Closed month that the line corrects, by reversals and replacements; empty: usage of the invoice's own month."""
 
 
 @dataclass(slots=True)
 class Bill:
-    """Use of a tenant in a month, with its cost: an invoice, or a quote, which has no id."""
+    """Usage and cost of a tenant in a month: an invoice, or a quote, which has no id."""
 
     tenant: str
     period: str
     currency: str | None = None
     lines: dict[InvoiceLine, LineSum] = field(default_factory=dict)
     worths: dict[Worth, Sum] = field(default_factory=dict)
-    """Sums by worth: all but `useful` is waste."""
+    """Sums by worth; all but `useful` is waste."""
     corrections: dict[str, Sum] = field(default_factory=dict)
     """Corrections of closed months, by month; the lines include them."""
     price_versions: set[str] = field(default_factory=set)
     unpriced: Unpriced = field(default_factory=dict)
     unpriced_jobs: set[str] = field(default_factory=set)
-    """Ids of the jobs with use that no price version covers."""
+    """Ids of the jobs with usage that no price version covers."""
     total: Sum = field(default_factory=Sum)
 
     @property
@@ -193,21 +193,21 @@ class Bill:
 
     @property
     def rounded(self) -> Decimal:
-        """The total to be paid: rounded once."""
+        """Total to pay, rounded once."""
         return rounded(self.total.amount, self.currency)
 
     @property
     def paid(self) -> str:
-        """The total to be paid as text, with the currency's decimals; without a currency none but those needed."""
+        """Total to pay as text, with the currency's decimals; without a currency, with the necessary decimals."""
         return plain(self.rounded) if self.currency is None else f"{self.rounded:f}"
 
     @property
     def adjustment(self) -> Decimal:
-        """What rounding adds."""
+        """Rounded total minus exact total."""
         return EXACT.subtract(self.rounded, self.total.amount)
 
     def take(self, event: Event[UsageRecorded], rules: PriceVersion | None) -> None:
-        """Add a valid run; `rules`: the price version that it names."""
+        """Add a valid run; `rules`: its price version."""
         data = event.data
         corrected = (data.month or data.period) if data.month is not None or data.reverses is not None else ""
         line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject, corrected)
@@ -230,7 +230,7 @@ class Bill:
                 self.unpriced_jobs.add(event.subject)
 
     def document(self) -> dict[str, Any]:
-        """Return its JSON."""
+        """Return the JSON."""
         groups = {
             f"by_{name}": {key: sums.document() for key, sums in sorted(self._grouped(name).items())}
             for name in ("queue", "project", "user")
@@ -277,23 +277,23 @@ class Bill:
 
 @dataclass(slots=True)
 class Invoice(Bill):
-    """The recorded use of a tenant in a month."""
+    """Invoice: the recorded usage of a tenant in a month."""
 
     other: bool = False
-    """It covers jobs of kind `Other` (services), too."""
+    """True if it includes jobs of kind `Other` (services)."""
 
     @property
     def id(self) -> str:
-        """Id by tenant, month and what it covers."""
+        """Id by tenant, month and included kinds of jobs."""
         return invoice_id(self.tenant, self.period, other=self.other)
 
     @property
     def adjustment_id(self) -> str:
-        """Id of the record of the adjustment."""
+        """Id of its rounding adjustment."""
         return adjustment_id(self.id)
 
     def document(self) -> dict[str, Any]:
-        """Return its JSON."""
+        """Return the JSON."""
         return {"invoice": self.id, **Bill.document(self)}
 
 
@@ -305,14 +305,14 @@ def invoices(runs: Iterable[Event[UsageRecorded]], versions: Mapping[str, PriceV
 
     Args:
         runs: valid runs.
-        versions: the price versions by name, which say what should have a price.
-        other: they cover jobs of kind `Other`, too.
+        versions: price versions by name, which define the meters that need a price.
+        other: the runs include jobs of kind `Other`.
     """
     return _added(runs, versions, partial(Invoice, other=other))
 
 
 def quotes(runs: Iterable[Event[UsageRecorded]], versions: Mapping[str, PriceVersion]) -> list[Bill]:
-    """Return the quotes of runs that are not recorded yet, by month and tenant; `versions` as of `invoices`."""
+    """Return the quotes of runs that are not recorded yet, by month and tenant; `versions` as in `invoices`."""
     return _added(runs, versions, Bill)
 
 

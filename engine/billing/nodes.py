@@ -1,8 +1,8 @@
 """Facts about nodes, and reviews of jobs when they change.
 
-A job's record names the nodes whose facts it waits for. If a fact about a node arrives after attempts were charged by older facts
-(its watch lags), the node's jobs are reviewed: a step for each job, or for 64 of its attempts. The node's record has the progress.
-When no job is left, the review is paused until one is charged by the node.
+A job's record has the nodes whose facts are still unknown. If a fact about a node arrives after attempts were charged by older
+facts (a late watch), the node's jobs are reviewed: one step per job, or per 64 of its attempts. The node's record has the progress.
+After the last job the review is paused until another job is charged by the node.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = [
 ]
 
 _UNKNOWN: Final = 64
-"""Unknown nodes of a job that are kept by name."""
+"""Maximum number of unknown nodes of a job that are stored by name."""
 _FACTS: Final = 64
-"""Facts kept of a node: changes of type or model."""
+"""Maximum number of stored facts per node, one per change of type or model."""
 _REPEATS: Final = 64
-"""Moments kept at which one was repeated. A fact heard late may hold too long if repeats behind it are not kept."""
+"""Maximum number of stored repetitions of facts. Without later repetitions, a fact that arrives late may be valid for too long."""
 _since: Final = attrgetter("since")
 _ANY: Final = "*"
 _NONE: Final[Mapping[str, Micros]] = {}
 _NEVER: Final = EARLIEST - 1
 _GONE: Final = 400 * 86_400 * SECOND
-"""How long a deleted node is remembered."""
+"""Time for which a deleted node is remembered (microseconds)."""
 
 
 def await_node(state: State, job: Job, attempt: Attempt) -> None:
-    """Let a job wait for facts about an attempt's node."""
+    """Record that a job needs facts about an attempt's unknown node."""
     if attempt.node is None or (job.cluster, attempt.node) in state.nodes or attempt.node in job.unknown or _ANY in job.unknown:
         return
     name = attempt.node if len(job.unknown) < _UNKNOWN else _ANY
@@ -83,7 +83,7 @@ def forget_nodes(state: State, account: JobAccount) -> None:
 
 
 def node_observed(state: State, event: Event[NodeObserved], offset: int | None) -> None:
-    """Apply an observed node, and schedule reviews of the jobs that wait for its facts."""
+    """Apply an observed node, and schedule reviews of the jobs that need its facts."""
     data, place = event.data, (event.clusterid, event.data.name)
     node = state.nodes.get(place)
     if node is None:
@@ -92,7 +92,7 @@ def node_observed(state: State, event: Event[NodeObserved], offset: int | None) 
         node.gone = None
         state.touched[node_record(place)] = None
         since = _learn(node, NodeFact(event.time, data.type, data.gpu_model, event.id))
-        if since is not None and len(node.facts) > 1:  # the first fact is for the jobs that wait for it
+        if since is not None and len(node.facts) > 1:  # the first fact concerns only the jobs that need it
             _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
     told = any(fact.id == event.id for fact in node.facts)
     for name in (data.name, _ANY) if told else (data.name,):
@@ -100,14 +100,14 @@ def node_observed(state: State, event: Event[NodeObserved], offset: int | None) 
             account = account_of(state, ident)
             if account is None or not _takes(account.job, offset):
                 continue
-            if name != _ANY:  # a job may wait for another node that it does not name
+            if name != _ANY:  # under `*` a job may need further nodes
                 account.job.unknown = [node for node in account.job.unknown if node != name]
                 _no_longer_unknown(state, account.job, name)
             review(state, account, event.recordedtime)
 
 
 def _takes(one: Node | Job, offset: int | None) -> bool:
-    """Let a node or a job take a fact about a node; return whether it is new to it. Recovery reads again what a record holds."""
+    """Store the offset of a fact for a node or a job; return false if it was applied before, because recovery repeats facts."""
     if offset is not None:
         if offset <= one.taken:
             return False
@@ -116,7 +116,7 @@ def _takes(one: Node | Job, offset: int | None) -> bool:
 
 
 def _learn(node: Node, fact: NodeFact) -> Micros | None:
-    """Add a fact about a node; return the time since which its facts differ, `None`: unchanged."""
+    """Add a fact about a node; return the time from which its facts differ, `None` if unchanged."""
     facts, since, kind = node.facts, fact.since, (fact.node_type, fact.gpu_model)
     place = bisect_right(facts, since, key=_since)
     before = facts[place - 1] if place else None
@@ -125,31 +125,31 @@ def _learn(node: Node, fact: NodeFact) -> Micros | None:
     if before is None:
         since = EARLIEST
     elif (before.node_type, before.gpu_model) == kind:
-        if since not in node.heard:
-            insort(node.heard, since)
-            del node.heard[:-_REPEATS]
+        if since not in node.repeats:
+            insort(node.repeats, since)
+            del node.repeats[:-_REPEATS]
         return None
-    node.facts = [*facts[:place], *_said_again(node, before, since, since), fact]
+    node.facts = [*facts[:place], *_repeated(node, before, since, since), fact]
     end = facts[place].since if place < len(facts) else inf
-    node.facts += [*_said_again(node, before, since + 1, end), *facts[place:]]
-    while len(node.facts) > _FACTS:  # the first fact also holds for all time before it
+    node.facts += [*_repeated(node, before, since + 1, end), *facts[place:]]
+    while len(node.facts) > _FACTS:  # the first fact is valid for all earlier time too
         begin, end = node.facts[1].since, node.facts[2].since
-        node.heard = [moment for moment in node.heard if not begin <= moment < end]
+        node.repeats = [moment for moment in node.repeats if not begin <= moment < end]
         since = min(since, begin)
         del node.facts[1]
     return since
 
 
-def _said_again(node: Node, fact: NodeFact | None, begin: Micros, end: float) -> Iterator[NodeFact]:
-    """Yield a fact once more, from its first repeat within bounds on, and forget that repeat; with the id of its first event."""
-    moment = next((moment for moment in node.heard if begin <= moment <= end), None)
+def _repeated(node: Node, fact: NodeFact | None, begin: Micros, end: float) -> Iterator[NodeFact]:
+    """Yield a fact again from its first repetition within bounds, under the id of its first event, and remove that repetition."""
+    moment = next((moment for moment in node.repeats if begin <= moment <= end), None)
     if fact is not None and moment is not None:
-        node.heard.remove(moment)
+        node.repeats.remove(moment)
         yield NodeFact(moment, fact.node_type, fact.gpu_model, fact.id)
 
 
 def node_gone(state: State, event: Event[NodeDeleted], offset: int | None) -> None:
-    """Record that a node's object is gone, and forget nodes that have been gone for long and priced no job of the state."""
+    """Record that a node was deleted, and remove nodes that were deleted long ago and priced no job of the state."""
     place = (event.clusterid, event.data.name)
     node = state.nodes.get(place)
     if node is not None and _takes(node, offset):
@@ -163,7 +163,7 @@ def node_gone(state: State, event: Event[NodeDeleted], offset: int | None) -> No
 
 
 def _long_gone(state: State, since: Micros) -> Iterator[Place]:
-    """Yield the nodes that have been gone since a moment or longer and priced no job of the state."""
+    """Yield the nodes that were deleted at or before a time and priced no job of the state."""
     for place, node in state.nodes.items():
         if node.gone is None:
             continue
@@ -173,7 +173,7 @@ def _long_gone(state: State, since: Micros) -> Iterator[Place]:
             yield place
 
 
-# --- jobs that were charged by a node --------------------------------------------------------------------------------------------
+# --- jobs charged by a node -----------------------------------------------------------------------------------------------------
 
 
 def note_use(state: State, job: Job, attempt: Attempt) -> None:
@@ -196,7 +196,7 @@ def note_use(state: State, job: Job, attempt: Attempt) -> None:
 
 
 def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Micros) -> None:
-    """Start the review of a node's jobs for its facts since a moment; a pending review restarts."""
+    """Start the review of a node's jobs for facts from a time on; a pending review restarts."""
     begun = node.review
     since = since if begun is None else min(since, begun.since)
     if begun is None or begun.job:
@@ -209,7 +209,7 @@ def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Mic
 
 
 def first_node_review(state: State) -> tuple[Micros, Place, str] | None:
-    """Return the next step of a review of a node's jobs: when, node, job."""
+    """Return the next step of the reviews of nodes' jobs: time, node, job."""
     while state.node_reviews:
         at, place = state.node_reviews[0]
         node = state.nodes.get(place)
@@ -230,12 +230,12 @@ def _awaited(state: State, place: Place, reviewed: NodeReview) -> list[str]:
 
 
 def is_last(state: State, place: Place) -> bool:
-    """Return whether the next job is the last one of a node's review."""
+    """Return true if the next job is the last one of a node's review."""
     return len(state.reviewing[place]) == 1
 
 
 def has_come_to(state: State, place: Place, job: str, data: UsageReviewed) -> bool:
-    """Return whether the review of a node has already made the progress in an event."""
+    """Return true if the review of a node already includes the progress of an event."""
     node = state.nodes.get(place)
     if node is None or node.review is None or node.reviews != data.sweep:
         return True
@@ -244,7 +244,7 @@ def has_come_to(state: State, place: Place, job: str, data: UsageReviewed) -> bo
 
 
 def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> None:
-    """Record the progress of a node's review."""
+    """Store the progress of a node's review."""
     if has_come_to(state, place, job, data):
         return
     node = state.nodes[place]
@@ -263,7 +263,7 @@ def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> 
 
 
 def review_due(state: State, job: Job, attempts: Iterable[Attempt]) -> Micros | None:
-    """Return when the last of the pending reviews that will come to some attempts of a job goes on; `None`: none will."""
+    """Return the time of the last pending review of some attempts of a job; `None` if none is pending."""
     due = [job.review_at] if job.review >= 0 else []
     if state.awaits_sweep(job):
         due.append(state.sweep_at)

@@ -1,6 +1,6 @@
-"""The state of a billing shard as records of its snapshot.
+"""Encoding of a billing shard's state as snapshot records.
 
-A job is a head with its first attempts and pages of further ones, so no record grows with it.
+A job has a head record with its first attempts and page records with further ones, so no record grows without bound.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"
 _FIRST: Final = 4
-"""Attempts in the head record: most jobs have no more, and so are one record."""
+"""Attempts in the head record; most jobs have no more, and so have one record."""
 _UNPACKED: Final = 1_024
-"""Jobs that stay unpacked, at least."""
+"""Minimum number of jobs that stay unpacked."""
 _NODES: Final = 64
-"""Nodes of a finished job that its head lists; with more, they are read from its attempts."""
+"""Maximum number of nodes in the head of a finished job; with more, they are read from its attempts."""
 BOOK: Final = "book"
-"""Record of the price book, the closed months, and the reviews of all jobs."""
+"""Record with the price book, the closed months, and the reviews of all jobs."""
 SWEPT: Final = "swept"
-"""Record of the progress of these reviews."""
+"""Record with the progress of these reviews."""
 
 
 class _Rest(Struct, array_like=True):
@@ -70,12 +70,12 @@ _write: Final = msgpack.Encoder().encode
 
 
 def head_record(job: str) -> str:
-    """Name the record of a job without its attempts."""
+    """Return the name of a job's head record."""
     return _JOB + job
 
 
 def page_record(job: str, ordinal: int) -> str:
-    """Name the record that holds an attempt."""
+    """Return the name of the record with an attempt."""
     return _JOB + job if ordinal < _FIRST else f"{_PAGE}{(ordinal - _FIRST) // PAGE}/{job}"
 
 
@@ -87,19 +87,19 @@ def job_records(job: str, attempts: int) -> Iterator[str]:
 
 
 def node_record(node: tuple[str, str]) -> str:
-    """Name the record of a node: its cluster and name, with slashes escaped."""
+    """Return the name of a node's record: cluster and node, with slashes escaped."""
     return _NODE + "/".join(part.replace("%", "%25").replace("/", "%2F") for part in node)
 
 
 def use_of(attempt: Attempt) -> tuple[str, Micros] | None:
-    """Return the node whose type and model priced an attempt, and when the attempt was bound to it; `None`: no node did."""
+    """Return the node whose type and model priced an attempt, and the binding time; `None` if no node did."""
     if attempt.node is None or attempt.bound is None or not (attempt.recorded or attempt.revision):
         return None
     return attempt.node, attempt.bound.time
 
 
 def _uses(attempts: Iterable[Attempt]) -> dict[str, Micros]:
-    """Return the nodes that priced attempts, and when the last attempt was bound to each."""
+    """Return the nodes that priced attempts, with the latest binding time."""
     found: dict[str, Micros] = {}
     for attempt in attempts:
         if (use := use_of(attempt)) is not None:
@@ -109,18 +109,18 @@ def _uses(attempts: Iterable[Attempt]) -> dict[str, Micros]:
 
 
 def touch(state: State, job: str, attempt: Attempt) -> None:
-    """Note that an attempt has changed."""
+    """Mark the record of an attempt as changed."""
     state.touched[page_record(job, attempt.ordinal)] = None
 
 
 def touch_page(state: State, job: str, attempt: Attempt) -> None:
-    """Note that an attempt has changed whose job's own record is noted already."""
+    """Mark the page of an attempt as changed; the job's head is already marked."""
     if attempt.ordinal >= _FIRST:
         touch(state, job, attempt)
 
 
 def subject_of(record: str) -> str:
-    """Return the subject of a record: that of a page is its job."""
+    """Return the subject of a record; that of a page is its job."""
     return head_record(record.split("/", 2)[2]) if record.startswith(_PAGE) else record
 
 
@@ -135,7 +135,7 @@ def records(state: State) -> Iterator[str]:
 
 
 def dump(state: State, record: str) -> bytes | None:
-    """Return the content of a record; `None` if its subject is gone. A finished job is packed by this."""
+    """Return the content of a record; `None` if its subject was removed. Packs a finished job."""
     kind, _, name = record.partition("/")
     if kind == "job":
         if (account := state.jobs.get(name)) is not None and _is_over(account.job):
@@ -202,9 +202,9 @@ def _packed(account: JobAccount, pages: tuple[bytes, ...] = ()) -> Packed:
 
 
 def pack_idle(state: State) -> None:
-    """Pack the jobs that were unpacked longest ago, until few are left; never while one is worked with.
+    """Pack the jobs that were unpacked longest ago, down to a maximum; never while a job is processed.
 
-    A job of many attempts stays unpacked: its next event would decode all of them.
+    A job with many attempts stays unpacked, because its next event would decode all of them.
     """
     while len(state.recent) > _UNPACKED:
         _pack_small(state, state.recent.popleft())
@@ -223,7 +223,7 @@ def _pack_small(state: State, ident: str) -> None:
 
 
 def account_of(state: State, ident: str) -> JobAccount | None:
-    """Return a job; unpack it if need be."""
+    """Return a job's account, unpacked if necessary; `None` if unknown."""
     account = state.jobs.get(ident)
     if account is None and (packed := state.idle.pop(ident, None)) is not None:
         account = _account(packed)
@@ -276,7 +276,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
 
 
 def _index(state: State, account: JobAccount) -> None:
-    """Add a job to what is derived from the jobs."""
+    """Add a job to the derived indexes."""
     job = account.job
     if job.born > state.sweeps:
         state.ahead[job.id] = job.born

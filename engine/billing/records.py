@@ -1,7 +1,7 @@
-"""Records: one slice and one meter each, with an id of its own; the lines of exports and the unit for billing systems.
+"""Records: one slice and one meter each, with its own id; the lines of exports and the unit for billing systems.
 
-A recorded run consists of a slice in each hour that it touches (`lahar.usage.recorded`). Splitting it when it is read keeps the log
-small: a month in one state is one event and 720 slices.
+A recorded run has a slice in each hour that it touches (`lahar.usage.recorded`). Splitting it on reading keeps the log small: a
+month in one state is one event and 720 slices.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNITS: Final[dict[Meter, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of a bill."""
+    """Line of a bill."""
 
     id: str
     run: UsageRecorded
@@ -53,16 +53,16 @@ class Record:
     events: tuple[str, ...]
     """Ids of the job events that start the slice, and end it if one does."""
     reverses: str | None = None
-    """Id of the record that it reverses."""
+    """Id of the reversed record; `None`: not a reversal."""
 
 
 def record_id(record: str, meter: str, uid: str, start: Micros, begun: str, revision: int) -> str:
-    """Id of a record: its identity, never the time of writing."""
+    """Return the id of a record from its identity, independent of the time of writing."""
     return blake2b(f"{record}\x1f{meter}\x1f{uid}\x1f{start}\x1f{begun}\x1f{revision}".encode(), digest_size=16).hexdigest()
 
 
 def clipped(data: UsageRecorded, start: Micros, end: Micros) -> UsageRecorded:
-    """Return the part of a run between two slice boundaries; quantities and amounts stay those of the whole run."""
+    """Return the part of a run between two slice boundaries; its quantities and amounts stay those of the whole run."""
     if (start, end) == (data.start, data.end):
         return data
     part = replace(data, **cut(data, start, end))
@@ -70,11 +70,11 @@ def clipped(data: UsageRecorded, start: Micros, end: Micros) -> UsageRecorded:
 
 
 def records_of(event: Event[UsageRecorded]) -> Iterator[Record]:
-    """Yield the records of a run: slice after slice, the meters of each in their order."""
+    """Yield the records of a run by slice, and within a slice by meter."""
     data = event.data
     whole = data.record == "excess" or (data.reverses is not None and data.reverses.record == "excess")
     sign = -1 if data.reverses is not None else 1
-    # The last slice may have an excess of the same start, and both may be reversed at once.
+    # The last slice and an excess may have the same start, and both may be reversed.
     name = "reversal/excess" if data.reverses is not None and data.reverses.record == "excess" else data.record
     start = data.start
     while start < data.end:

@@ -1,4 +1,4 @@
-"""The bill as one self-contained page of HTML: cost and waste by tenant, queue, job and day."""
+"""Bill as a self-contained HTML page: cost and waste by tenant, queue, job and day."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Costs", "report"]
 _DAY: Final = 86_400 * SECOND
 _ZERO: Final = Decimal(0)
 _SHOWN: Final = 20
-"""Most tenants, queues or jobs in one chart; the others are one bar."""
+"""Maximum number of tenants, queues or jobs in a chart; the others are one bar."""
 _BROADEST: Final = Decimal(48)
-"""Widest bar in the chart of days; the chart has 960 units."""
+"""Maximum width of a bar in the chart of days, which has 960 units."""
 _DAYS: Final = 400
-"""Most days in the chart of days; the last ones are shown."""
+"""Maximum number of days in the chart of days; the last ones are shown."""
 
 _STYLE: Final = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1c2733; }
@@ -62,13 +62,13 @@ class _Cost:
 
     @property
     def bars(self) -> tuple[Decimal, Decimal]:
-        """What is drawn of useful and wasted: reversals can exceed either, which has no bar then."""
+        """Lengths of the useful and the wasted bar; 0 where reversals exceed the cost."""
         return max(self.useful, _ZERO), max(self.wasted, _ZERO)
 
 
 @dataclass(slots=True)
 class Costs:
-    """Cost of valid runs by tenant, queue, job and day (UTC); without any price, GPU seconds in place of cost."""
+    """Cost of valid runs by tenant, queue, job and day (UTC); GPU seconds if nothing has a price."""
 
     currency: str | None = None
     amounts: dict[str, dict[str, _Cost]] = field(default_factory=lambda: {"tenant": {}, "queue": {}, "job": {}})
@@ -78,7 +78,7 @@ class Costs:
     unpriced: Unpriced = field(default_factory=dict)
 
     def take(self, event: Event[UsageRecorded], rules: PriceVersion | None) -> None:
-        """Add a run; `rules`: the price version that it names."""
+        """Add a run; `rules`: its price version."""
         data = event.data
         for meter, taken in unpriced(data, rules):
             note_unpriced(self.unpriced, data, meter, taken)
@@ -96,7 +96,7 @@ class Costs:
 
 
 def _days(data: UsageRecorded) -> Iterator[tuple[Micros, Micros]]:
-    """Yield the days of a run, each with its charged part; an excess is one part."""
+    """Yield the days of a run with their charged parts; an excess is one part."""
     start = data.start
     while start < data.end:
         end = data.end if data.record == "excess" else min(start - start % _DAY + _DAY, data.end)
@@ -110,7 +110,7 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str, versions: Mapping[s
     Args:
         runs: valid runs.
         title: title of the page.
-        versions: the price versions by name, which say what should have a price.
+        versions: price versions by name, which define the meters that need a price.
     """
     costs = Costs()
     for event in runs:
@@ -172,7 +172,7 @@ def _table(heading: str, costs: Mapping[str, _Cost], money: Callable[[Decimal], 
 
 
 def _most(costs: Iterable[_Cost]) -> Decimal:
-    """Return the longest bar; 0: there is none."""
+    """Return the length of the longest bar; 0 if there is none."""
     return max((EXACT.add(*cost.bars) for cost in costs), default=_ZERO)
 
 

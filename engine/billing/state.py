@@ -1,6 +1,6 @@
 """State of a billing shard: each attempt's times, sizes and end, and its recorded runs.
 
-Plain structs, written to the snapshot as they are. Fields marked *derived* are rebuilt when a snapshot is loaded.
+Plain structs, encoded in the snapshot unchanged. Fields marked *derived* are rebuilt when a snapshot is loaded.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = [
 ]
 
 PAGE: Final = 32
-"""Attempts in one record of the snapshot: some 16 KB."""
+"""Attempts per snapshot record: about 16 KB."""
 _FEW: Final = 8
-"""A job of more attempts gets an index."""
+"""Number of attempts above which a job has an index."""
 
 
 Place = tuple[str, str]
@@ -53,11 +53,11 @@ class Size(Struct, array_like=True, frozen=True, gc=False):
     memory_bytes: int = 0
     gpu: int = 0
     gpu_nano: int | None = None
-    """As in `Requests`."""
+    """Nanos of a GPU, as in `Requests`."""
 
 
 class Point(Struct, array_like=True, frozen=True, gc=False):
-    """A moment, and the event that reports it."""
+    """A time, and the event that reports it."""
 
     time: Micros
     id: str
@@ -65,7 +65,7 @@ class Point(Struct, array_like=True, frozen=True, gc=False):
 
 
 class End(Struct, array_like=True, frozen=True, gc=False):
-    """How an attempt ended, by its best-ranked source."""
+    """End of an attempt, by its best-ranked source."""
 
     time: Micros
     id: str
@@ -77,7 +77,7 @@ class End(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Terms(Struct, array_like=True, frozen=True, gc=False):
-    """Who pays, and what the price depends on besides the resources."""
+    """Payer of a job, and the attributes that affect its price besides the resources."""
 
     tenant: str
     project: str
@@ -92,16 +92,16 @@ class Terms(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Reservation(NamedTuple):
-    """A place that a notice of preemption has freed is kept for a job."""
+    """Resources, freed by a preemption notice, that are reserved for a job."""
 
     since: Micros
     until: Micros
     id: str
-    """Of the event that says so."""
+    """Id of the event that reports it."""
 
 
 class Run(Struct, array_like=True, frozen=True, gc=False):
-    """A stretch of an attempt with one size, node, price and owner (`engine.events.billing`)."""
+    """Period of an attempt with one size, node, price and owner (`engine.events.billing`)."""
 
     record: RecordKind
     start: Micros
@@ -112,7 +112,7 @@ class Run(Struct, array_like=True, frozen=True, gc=False):
     ended: str | None
     size: Size
     terms: int
-    """Place in `Job.terms`."""
+    """Index in `Job.terms`."""
     node: str | None
     node_type: str | None
     gpu_model: str | None
@@ -121,11 +121,11 @@ class Run(Struct, array_like=True, frozen=True, gc=False):
     """Calendar month of its start."""
     worth: Worth
     free: bool
-    """Free of charge because of a preemption."""
+    """True if free of charge because of a preemption."""
     inferred_start: bool
     inferred_end: bool
     invoice: str = ""
-    """Month whose invoice lists it."""
+    """Month of the invoice that lists it."""
     revision: int = 0
 
 
@@ -136,12 +136,12 @@ class Attempt(Struct, array_like=True, gc=False):
     index: int
     number: int
     ordinal: int
-    """Among the job's attempts, in the order in which they started."""
+    """Ordinal among the job's attempts, in order of their start."""
     uid: str | None
-    """uid of its records; before the first of them that of its pod, `None` until the pod is seen."""
+    """uid in its records; before the first record, the uid of its pod, `None` until the pod is observed."""
     created: Point
     sizes: list[tuple[Micros, str, Size]]
-    """Sizes with the time from which each holds and the event that reports it; the first has no event of its own."""
+    """Sizes with the start of their validity and the reporting event; the first has no event of its own."""
     bound: Point | None = None
     node: str | None = None
     node_type: str | None = None
@@ -150,15 +150,15 @@ class Attempt(Struct, array_like=True, gc=False):
     terminating: Point | None = None
     end: End | None = None
     recorded: list[Run] = []
-    """In order; the latest record of every stretch."""
+    """Valid runs, in order."""
     marked: Micros = EARLIEST
-    """Hour mark up to which it was recorded while it was open."""
+    """Hour mark up to which it was recorded while open."""
     due: Micros | None = None
-    """Hour mark at which it is recorded next."""
+    """Next hour mark at which it is recorded; `None`: none."""
     revision: int = 0
     """Number of corrections so far."""
     fault: str | None = None
-    """Why it cannot be billed."""
+    """Reason why it cannot be billed; `None`: it can."""
 
 
 class Job(Struct, array_like=True, gc=False):
@@ -167,96 +167,96 @@ class Job(Struct, array_like=True, gc=False):
     id: str
     cluster: str
     seen: int = 0
-    """Sequence of its last job event taken."""
+    """Sequence number of the last absorbed job event."""
     written: int = 0
-    """Sequence of the last billing event about it."""
+    """Sequence number of the last billing event."""
     terms: list[Terms] = []
-    """All that ever held: recorded runs refer to them by place."""
+    """All terms ever valid, referenced by index from recorded runs."""
     since: list[tuple[Micros, str, int]] = []
-    """Which of them hold from when, and the event that reports it; the first holds from the beginning."""
+    """Start of validity, reporting event and index of the terms; the first is valid from the beginning."""
     finished: bool = False
     owner: bool = False
-    """Its own object has been seen."""
+    """True if the job object was observed."""
     review: int = -1
-    """Number of the attempt at which a review of all of them goes on; -1: there is none."""
+    """Ordinal of the attempt at which the review of all attempts continues; -1: no review."""
     review_at: Micros = 0
-    """When it goes on, if there is one."""
+    """Time of the next review step, if there is a review."""
     count: int = 0
-    """Attempts."""
+    """Number of attempts."""
     open: int = 0
-    """Attempts that have not ended."""
+    """Number of attempts that have not ended."""
     unknown: list[str] = []
-    """Nodes of which nothing is known and on which attempts were; `*`: more than are kept apart."""
+    """Unknown nodes of its attempts; `*`: more than are stored by name."""
     nodes: list[tuple[str, Micros]] | None = []
-    """Of a job that is over: nodes by which attempts were charged, and when the last of them got it; `None`: they are many."""
+    """For a finished job: nodes that priced attempts, with the latest binding time; `None`: too many."""
     reservations: list[Reservation] = []
-    """In the order in which they began."""
+    """Reservations in order of their begin."""
     forgotten: Micros | None = None
-    """When the lifecycle stage forgot it; `None`: it has not."""
+    """Time at which the lifecycle stage forgot it; `None`: it has not."""
     review_cause: str = ""
-    """Id of the last event that asked for the review, if there is one; empty: facts about nodes alone did."""
+    """Id of the last event that requested the review; empty if only facts about nodes did."""
     taken: int = -1
-    """Offset in the topic `cluster` of the last fact about a node that asked for a review."""
+    """Offset in `cluster` of the last fact about a node that requested a review."""
     born: int = 0
-    """Number of reviews of all jobs when it was opened (`State.sweeps`)."""
+    """Number of reviews of all jobs at its opening (`State.sweeps`)."""
 
     @property
     def present(self) -> Terms:
-        """The terms that hold last; those of `since` may have been heard of in another order."""
+        """Terms with the latest start of validity; they may have arrived in another order."""
         return self.terms[self.since[-1][2]]
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
-    """A node's type and GPU model, and from when they hold."""
+    """Type and GPU model of a node, with the start of their validity."""
 
     since: Micros
     node_type: str | None
     gpu_model: str | None
     id: str
-    """Of the event that says so."""
+    """Id of the event that reports it."""
 
 
 class NodeReview(Struct, array_like=True, frozen=True, gc=False):
-    """Progress of the review of the jobs that were on a node."""
+    """Progress of the review of a node's jobs."""
 
     at: Micros
-    """When its next step is due."""
+    """Due time of its next step."""
     since: Micros
-    """Attempts bound to the node before this are not affected."""
+    """Earliest binding time of the affected attempts."""
     job: str = ""
     """Job of the last step."""
     next: int = -1
-    """Ordinal of that job's attempt to continue with; -1: the job is done."""
+    """Ordinal of that job's next attempt; -1: the job is done."""
 
     def awaits(self, job: str) -> bool:
-        """Tell whether a job is still to be reviewed."""
+        """Return true if a job is still to be reviewed."""
         return job > self.job or (job == self.job and self.next >= 0)
 
 
 class Node(Struct, array_like=True, gc=False):
-    """What is known of a node."""
+    """Facts about a node, and the review of its jobs."""
 
     facts: list[NodeFact] = []
-    """Oldest first."""
+    """Facts, oldest first."""
     gone: Micros | None = None
-    """When its object was deleted."""
+    """Time of its deletion; `None`: it exists."""
     reviews: int = 0
-    """Reviews of its jobs so far."""
+    """Number of reviews of its jobs so far."""
     review: NodeReview | None = None
-    """The one in progress."""
-    heard: list[Micros] = []
-    """Last moments, oldest first, at which was repeated what held then: it holds from there on, whatever is heard later."""
+    """Current review."""
+    repeats: list[Micros] = []
+    """Last times at which the fact valid then was repeated, oldest first: it stays valid from there, whatever arrives later."""
     taken: int = -1
     """Offset of the last fact about it in the topic `cluster`."""
 
 
 class JobAccount(Struct, array_like=True, gc=False):
-    """A job with its attempts, read from its head: the job and its first attempts (`engine.billing.persist`)."""
+    """A job with its attempts, decoded from its head record (`engine.billing.persist`)."""
 
     job: Job
     attempts: list[Attempt]
     _by_slot: dict[tuple[str, int, int], Attempt] = {}
-    """Index of a job of many attempts; built by its first search, never written."""
+    """Index of a job with many attempts; built by its first search, never stored."""
 
     def add(self, attempt: Attempt) -> None:
         """Add an attempt; its number must be new in its slot."""
@@ -265,7 +265,7 @@ class JobAccount(Struct, array_like=True, gc=False):
             self._by_slot[attempt.task, attempt.index, attempt.number] = attempt
 
     def find(self, task: str, index: int, number: int) -> Attempt | None:
-        """Return the attempt of a slot."""
+        """Return the attempt with this task, index and number; `None` if unknown."""
         if len(self.attempts) <= _FEW:
             for attempt in self.attempts:
                 if attempt.index == index and attempt.number == number and attempt.task == task:
@@ -288,59 +288,59 @@ class Packed(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, ident: str, head: bytes, pages: tuple[bytes, ...]) -> Packed:
-        """Pack a job; the parts are copies of exact size, while an encoder's bytes keep a larger block."""
+        """Pack a job; the parts are copies of exact size, because an encoder's bytes occupy a larger block."""
         middle = len(head) // 2
         return cls(ident, head[:middle], head[middle:], pages)
 
 
 @dataclass(slots=True)
 class State:
-    """A billing shard."""
+    """State of a billing shard."""
 
     jobs: dict[str, JobAccount] = field(default_factory=dict)
-    """Jobs in use."""
+    """Unpacked jobs."""
     idle: dict[str, Packed] = field(default_factory=dict)
-    """The other jobs."""
+    """Packed jobs."""
     recent: deque[str] = field(default_factory=deque)
-    """Jobs in the order in which they were unpacked. Not part of the state."""
+    """Jobs in order of unpacking. Not part of the state."""
     nodes: dict[Place, Node] = field(default_factory=dict)
-    """By cluster and name; deleted ones in the order of their deletion."""
+    """Nodes by cluster and name; deleted ones in order of deletion."""
     book: Book = field(default_factory=Book)
     books: list[str] = field(default_factory=list)
-    """Ids of the last price books' events."""
+    """Ids of the events of the last price books."""
     periods: dict[str, str] = field(default_factory=dict)
-    """Closed months and the event that closed each."""
+    """Closing event by closed month."""
     sweeps: int = 0
     """Number of reviews of all jobs so far."""
     sweep_at: Micros = 0
-    """When the steps of the last review of all jobs are due."""
+    """Due time of the last review of all jobs."""
     sweep_cause: str = ""
-    """Id of the price book that it is for."""
+    """Id of the price book's event that requested it."""
     swept: tuple[int, str] = (0, "")
-    """Number of the last review that has begun, and the job that it has come to. The jobs follow in the order of their ids."""
+    """Number of the last started review of all jobs, and the last reviewed job, in order of ids."""
     touched: dict[str, None] = field(default_factory=dict)
     changed: list[tuple[str, int]] = field(default_factory=list)
     """Attempts affected by the input just absorbed. Not part of the state."""
     marks: dict[Micros, HourIndex] = field(default_factory=dict)
-    """By hour mark. Derived."""
+    """Due attempts by hour mark. Derived."""
     hours: list[Micros] = field(default_factory=list)
-    """Heap of those marks. Derived."""
+    """Heap of those hour marks. Derived."""
     reviews: list[tuple[Micros, str]] = field(default_factory=list)
     """Heap of the jobs under review, by the time of the next step. Derived."""
     ahead: dict[str, int] = field(default_factory=dict)
-    """Number of reviews that jobs were opened behind (`Job.born`), of jobs of a snapshot that is behind them. Derived."""
+    """Number of reviews of all jobs at a job's opening (`Job.born`), for jobs newer than the snapshot's count. Derived."""
     sweeping: list[str] = field(default_factory=list)
-    """Heap of the jobs still to be visited by the review of all jobs. Derived."""
+    """Heap of the jobs still to be reviewed by the review of all jobs. Derived."""
     unknown: dict[Place, dict[str, None]] = field(default_factory=dict)
-    """Jobs by the node whose first observation they await (`Job.unknown`). Derived."""
+    """Jobs by the node whose first observation they need (`Job.unknown`). Derived."""
     used: dict[Place, dict[str, Micros]] = field(default_factory=dict)
-    """By node the jobs that it priced, and when the last attempt of each was bound to it. Derived."""
+    """Priced jobs by node, with the latest binding time of each. Derived."""
     node_reviews: list[tuple[Micros, Place]] = field(default_factory=list)
     """Heap of the nodes under review, by the time of the next step. Derived."""
     unsettled: list[tuple[Micros, str]] = field(default_factory=list)
-    """Forgotten jobs, by when they were forgotten: a price is missing on the bill of each, or it is under review. Derived."""
+    """Forgotten jobs, by time, that have unpriced usage or a pending review. Derived."""
     reviewing: dict[Place, list[str]] = field(default_factory=dict)
-    """Heaps of the jobs still to be visited by these reviews; built by the first step. Derived."""
+    """Heaps of the jobs still to be reviewed, by node; built by the first step. Derived."""
 
     def set_due(self, job: str, attempt: Attempt, mark: Micros | None) -> None:
         """Move an attempt to an hour mark; `None`: to none."""
@@ -359,15 +359,15 @@ class State:
         due.add(job, ordinal)
 
     def awaits_sweep(self, job: Job) -> bool:
-        """Tell whether the review of all jobs has still to come to a job."""
+        """Return true if the review of all jobs has not reached a job yet."""
         return job.born < self.sweeps and (self.sweeps, job.id) > self.swept
 
     def node_of(self, job: Job, attempt: Attempt) -> Node | None:
-        """Return what is known of an attempt's node; `None`: nothing, or it has none."""
+        """Return an attempt's node; `None` if unknown or unbound."""
         return None if attempt.node is None else self.nodes.get((job.cluster, attempt.node))
 
     def facts_of(self, job: Job, attempt: Attempt) -> Sequence[NodeFact]:
-        """Return what is known of an attempt's node, oldest first."""
+        """Return the facts about an attempt's node, oldest first."""
         node = self.node_of(job, attempt)
         return () if node is None else node.facts
 

@@ -1,4 +1,4 @@
-"""The rates of one shape, a meter each, and the charges for a length of time. All arithmetic is exact."""
+"""Rates of one shape by meter, and charges for a duration. All arithmetic is exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ZERO: Final = Decimal(0)
 
 
 def quantity(size: Decimal, length: int) -> Decimal:
-    """Return the units of a meter that a size uses in a length of time (microseconds)."""
+    """Return the units of a meter that a size uses in a duration (microseconds)."""
     return EXACT.multiply(size, Decimal(length)).scaleb(-6, EXACT)
 
 
@@ -29,30 +29,30 @@ def cost(price: str | None, used: Decimal) -> Decimal:
 
 
 class _Rate(NamedTuple):
-    """What one second costs by one meter."""
+    """Rate of one meter."""
 
     meter: Meter
     size: Decimal
-    """Units that a second uses."""
+    """Units per second."""
     size_text: str
     price: Decimal | None
-    """Of a unit, with all factors; `None`: it has none."""
+    """Price of a unit including all factors; `None`: none."""
     price_text: str | None
 
 
 class Tariff:
-    """The rates of a shape. Attempts of one shape are charged for the same hour, so the charges asked for last are kept."""
+    """Rates of a shape. The last charges are cached, because attempts of one shape are charged for the same hour."""
 
     __slots__ = ("_charges", "_length", "_rates")
 
     def __init__(self, rates: list[_Rate]) -> None:
-        """Keep no charges yet."""
+        """Start without cached charges."""
         self._rates = rates
         self._length: int | None = None
         self._charges: list[Charge] = []
 
     def charges(self, length: int) -> list[Charge]:
-        """Return the charges for a length of time (microseconds), in the order of the meters: one list for all callers."""
+        """Return the charges for a duration (microseconds), in the order of the meters; the list is shared by all callers."""
         if length != self._length:
             self._length, self._charges = length, [_charge(rate, quantity(rate.size, length)) for rate in self._rates]
         return self._charges
@@ -63,9 +63,9 @@ def tariff_of(rules: PriceVersion | None, sizes: Iterable[tuple[Meter, Decimal]]
 
     Args:
         rules: price version; `None`: nothing has a price.
-        sizes: units of each meter that one second uses.
+        sizes: units per second of each meter.
         kind: type and GPU model of the node.
-        factors: by which prices are multiplied.
+        factors: factors of the prices.
     """
     return Tariff([_rate(rules, meter, size, kind, factors) for meter, size in sizes])
 

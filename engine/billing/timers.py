@@ -24,31 +24,31 @@ __all__ = [
 ]
 
 REVIEW_AFTER: Final = 60 * SECOND
-"""Delay of reviews: many nodes are observed at once, and a job is reviewed once for all of them."""
+"""Delay of reviews (microseconds), so that one review covers many nodes observed together."""
 
 
-def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Event[Data], *, bills: bool = True) -> None:
-    """Schedule an open attempt for the first hour mark or end of a month after a moment, unless it is already scheduled.
+def schedule(state: State, job: str, attempt: Attempt, begin: Micros, reported: Event[Data], *, bills: bool = True) -> None:
+    """Schedule an open attempt for the first hour mark or end of a month after a time, unless it is already scheduled.
 
-    If the event of that moment is recorded an hour later or more, as in the import of an old trace, the first mark after its
-    recordedtime counts: the attempt's end may be among the next events, and years would be recorded before it.
+    If the event was recorded an hour or more after that time, as in the import of an old trace, the first mark after its recorded
+    time is used: the attempt's end may be among the next events, and years would be recorded before it.
     """
     if bills and attempt.due is None and attempt.end is None:
         begin = max(begin, attempt.marked)
-        since = begin if told.recordedtime - begin < HOUR else told.recordedtime
+        since = begin if reported.recordedtime - begin < HOUR else reported.recordedtime
         state.set_due(job, attempt, next_mark(since, state.book.time_zone))
         touch(state, job, attempt)
 
 
-def schedule_waiting(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:
-    """Schedule an attempt that waits, if its waiting may be charged."""
+def schedule_waiting(state: State, job: Job, attempt: Attempt, reported: Event[Data]) -> None:
+    """Schedule a pending attempt, if its waiting may be billed."""
     unbilled = state.book.unbilled
     may_be = "queued" not in unbilled or (bool(job.reservations) and "reserved" not in unbilled)
-    schedule(state, job.id, attempt, attempt.created.time, told, bills=may_be)
+    schedule(state, job.id, attempt, attempt.created.time, reported, bills=may_be)
 
 
 def advance(state: State, job: str, attempt: Attempt) -> None:
-    """Move an attempt that waits for an hour mark to the end of a month within that hour, which a new price book may bring."""
+    """Move a scheduled attempt to an end of a month within that hour, which a new price book may introduce."""
     if attempt.due is not None and attempt.marked < (end := month_of(attempt.due - HOUR, state.book.time_zone).end) < attempt.due:
         state.set_due(job, attempt, end)
         touch(state, job, attempt)
@@ -58,10 +58,10 @@ def review(state: State, account: JobAccount, now: Micros, cause: str = "") -> N
     """Schedule the review of all attempts of a job, in steps.
 
     Args:
-        state: of the shard.
-        account: of the job.
-        now: when the event that asks for it was recorded.
-        cause: id of that event; empty if it is a fact about a node: the node has it.
+        state: state of the shard.
+        account: account of the job.
+        now: recorded time of the requesting event.
+        cause: id of that event; empty for a fact about a node, which the node's record has.
     """
     job = account.job
     if job.review < 0:
@@ -78,7 +78,7 @@ def begin_review(state: State, job: Job, at: Micros) -> None:
 
 
 def first_review(state: State) -> Job | None:
-    """Return the job whose review step is due next."""
+    """Return the job whose review step is due next; `None` if there is none."""
     while state.reviews:
         at, ident = state.reviews[0]
         account = account_of(state, ident)
@@ -89,7 +89,7 @@ def first_review(state: State) -> Job | None:
 
 
 def first_sweep(state: State) -> str | None:
-    """Return the next job of the review of all jobs; `None`: no job awaits one."""
+    """Return the next job of the review of all jobs; `None` if there is none."""
     while state.sweeping:
         ident = state.sweeping[0]
         if (state.sweeps, ident) > state.swept and (ident in state.jobs or ident in state.idle):
@@ -99,7 +99,7 @@ def first_sweep(state: State) -> str | None:
 
 
 def mark_due(state: State) -> Micros | None:
-    """Return the first hour mark with an attempt."""
+    """Return the first hour mark with a due attempt; `None` if there is none."""
     while state.hours:
         mark = state.hours[0]
         if state.marks[mark].pages:

@@ -1,4 +1,4 @@
-"""Compute an attempt's runs from what is known of it: the bill is this one pure function."""
+"""Computation of an attempt's runs from its state: the bill is this one pure function."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ __all__ = [
 ]
 
 LONGEST: Final = 10 * 366 * 24 * HOUR
-"""Longest attempt that is billed: ten years. A timestamp of the year 9999 would fill 95,000 invoices in one step."""
+"""Longest billed attempt, ten years (microseconds). A timestamp in the year 9999 would fill 95,000 invoices in one step."""
 
 WAITING: Final = frozenset({"queued", "reserved"})
-"""Kinds of segments that have no node, but may have the price of the one that the attempt gets."""
+"""Kinds of segments without a node; they may have the price of the attempt's later node."""
 
 _STOPPED: Final = "StoppedByUser"
-"""Reason of attempts of a job that its user ended or suspended: nothing is done again for them."""
+"""End reason of attempts of a job that its user ended or suspended: no work is repeated for them."""
 
 T = TypeVar("T")
 
 Timeline = Sequence[tuple[Micros, str, T]]
-"""Values with the time from which each holds and the event that says so; the first entry holds from the beginning."""
+"""Values with the start of their validity and the reporting event; the first entry is valid from the beginning."""
 
 
 class Segment(NamedTuple):
-    """A stretch between two changes of phase."""
+    """Period between two changes of phase."""
 
     kind: SegmentKind
     start: Micros
@@ -62,20 +62,21 @@ class Segment(NamedTuple):
 def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micros) -> Iterator[Segment]:
     """Yield an attempt's phases without gaps, from its creation to its end, or to `until` while it is open.
 
-    A phase that begins before its predecessor begins with it; one that begins after the end is empty. Waiting is `reserved` while a
-    place is kept for the job.
+    A phase that begins before its predecessor begins with it; one that begins after the end is empty. Waiting is `reserved` while
+    resources are reserved for the job.
     """
     end, begin = attempt.end, attempt.created.time
     stop = until if end is None else max(end.time, begin)
     kind: SegmentKind = "queued"
     source = attempt.created
     for next_kind, point in _phases(attempt, reservations):
-        if end is None and point.time > until:  # it is not what ends the phase before it, as far as this looks
+        if end is None and point.time > until:  # beyond `until`, so the phase before it is still open
             break
         reached = min(max(point.time, begin), max(stop, begin))
         if begin < min(reached, stop):
             told = point if end is None or point.time <= stop else end
-            # An inferred phase behind a known end makes it inferred too: earlier builds recorded it so, and that stays valid.
+            # An inferred phase after a known end makes that end inferred: earlier builds recorded it so, and their records stay
+            # valid.
             inferred_end = told.inferred or point.inferred
             yield Segment(kind, begin, min(reached, stop), source.id, told.id, source.inferred, inferred_end)
         kind, begin, source = next_kind, reached, point
@@ -85,7 +86,7 @@ def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micro
 
 
 def _phases(attempt: Attempt, reservations: Iterable[Reservation]) -> list[tuple[SegmentKind, Point]]:
-    """Return the phases behind the first one, in which every attempt waits, with what begins each."""
+    """Return the phases after the first waiting, with the points that begin them."""
     known: list[tuple[SegmentKind, Point]] = []
     if attempt.bound is not None:
         known.append(("bound", attempt.bound))
@@ -108,12 +109,12 @@ def _phases(attempt: Attempt, reservations: Iterable[Reservation]) -> list[tuple
 
 
 def is_billable(kind: SegmentKind, version: PriceVersion, *, ran: bool) -> bool:
-    """Tell whether a price version bills segments of a kind; `ran`: the attempt has run."""
+    """Return true if a price version bills segments of a kind; `ran`: the attempt has run."""
     return bills(version, kind) and (ran or kind != "terminating")
 
 
 def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
-    """Return the facts of a node at a moment; before its first observation, those of the first."""
+    """Return the fact about a node at a time; before its first observation, the first one."""
     found = facts[0] if facts else None
     for fact in facts:
         if fact.since <= moment:
@@ -122,33 +123,33 @@ def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
 
 
 def fact_about(attempt: Attempt, nodes: Sequence[NodeFact]) -> NodeFact | None:
-    """Return the fact about an attempt's node when it was bound; `None`: the node is unknown, or there is none."""
+    """Return the fact about an attempt's node at its binding; `None` if the node is unknown or the attempt unbound."""
     return None if attempt.bound is None else node_at(nodes, attempt.bound.time)
 
 
 def kind_of_node(attempt: Attempt, nodes: Sequence[NodeFact]) -> tuple[str | None, str | None]:
-    """Return the type and GPU model of an attempt's node when it was bound; where the node is unknown, the attempt's own."""
+    """Return type and GPU model of an attempt's node at its binding; the attempt's own ones if the node is unknown."""
     if nodes and (fact := fact_about(attempt, nodes)) is not None:
         return fact.node_type or attempt.node_type, fact.gpu_model or attempt.gpu_model
     return attempt.node_type, attempt.gpu_model
 
 
 def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, until: Micros) -> list[Run]:
-    """Return an attempt's runs in order; the last may be the excess that increments and minimum add.
+    """Return an attempt's runs in order; the last one may be the excess that increments and minimum add.
 
     Args:
-        job: its job.
-        attempt: what is known of it.
-        nodes: what is known of its node, oldest first.
-        book: the price versions.
+        job: job of the attempt.
+        attempt: attempt to bill.
+        nodes: facts about its node, oldest first.
+        book: price versions.
         until: end of the last run of an open attempt.
 
     Raises:
-        ValueError: it lasts longer than `LONGEST`.
+        ValueError: the attempt lasts longer than `LONGEST`.
     """
     begin, last = attempt.created.time, until if attempt.end is None else attempt.end.time
     if last - begin > LONGEST:
-        # An open attempt has one message, not one an hour.
+        # An open attempt has one constant message, not a new one each hour.
         told = "has not ended yet" if attempt.end is None else f"ended at {format_time(last)}"
         raise ValueError(f"it began at {format_time(begin)} and {told}; more than ten years are not charged")
     node_type, gpu_model = kind_of_node(attempt, nodes)
@@ -199,12 +200,12 @@ def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, u
 
 
 def is_rejected(attempt: Attempt) -> bool:
-    """Tell whether its node started no container of an attempt: its use is free of charge (kubernetes.md 1.4, row 9)."""
+    """Return true if the node rejected an attempt before a container started: its usage is free (kubernetes.md 1.4, row 9)."""
     return attempt.end is not None and attempt.end.reason == "RejectedByNode" and attempt.running is None
 
 
 def place_in(timeline: Timeline[T], moment: Micros) -> int:
-    """Return the place of the value of a timeline that holds at a moment."""
+    """Return the index of the entry of a timeline that is valid at a time."""
     place = len(timeline) - 1
     while place and timeline[place][0] > moment:
         place -= 1
@@ -212,7 +213,7 @@ def place_in(timeline: Timeline[T], moment: Micros) -> int:
 
 
 def worth_of(end: End | AttemptEnded | None) -> Worth:
-    """Classify the use of an attempt. One that its user stopped, or that was stopped on demand and is not replaced, is useful."""
+    """Classify the usage of an attempt. One that its user stopped, or that was stopped on demand and not replaced, is useful."""
     if end is None or end.phase == "Succeeded":
         return "useful"
     reason = end.reason or ""
@@ -224,7 +225,7 @@ def worth_of(end: End | AttemptEnded | None) -> Worth:
 
 
 def _closed(runs: list[Run], worth: Worth, book: Book) -> list[Run]:
-    """Apply the rules for whole attempts of some worth: free preemptions, increments, minimum. A place that is kept is not used."""
+    """Apply the rules for whole attempts: free preemptions, increments, minimum. Reserved resources do not count as used."""
     used = [run for run in runs if run.kind != "reserved"]
     if not used:
         return runs
@@ -240,7 +241,7 @@ def _closed(runs: list[Run], worth: Worth, book: Book) -> list[Run]:
 
 
 def added(total: Micros, rules: PriceVersion) -> Micros:
-    """Return what increments and minimum add to an attempt's use (negative: take from it; microseconds)."""
+    """Return the time that increments and minimum add to an attempt's usage (microseconds; may be negative)."""
     return max(_in_increments(total, rules), rules.minimum_seconds) - total
 
 

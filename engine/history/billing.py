@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from engine.billing.absorb import absorb
 from engine.billing.corrections import difference, part
+from engine.billing.event_factory import EventFactory
 from engine.billing.evolve import evolve
 from engine.billing.nodes import review_due
 from engine.billing.persist import account_of
 from engine.billing.records import clipped, records_of
 from engine.billing.stage import STAGE, BillingStage
 from engine.billing.state import Attempt, JobAccount, State
-from engine.billing.turn import Turn
 from engine.billing.usage_segments import WAITING, is_rejected, runs_of
 from engine.events import Data, Event, decode
 from engine.events.billing import Usage, UsageFailed, UsageRecorded, UsageReviewed
@@ -236,12 +236,12 @@ def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[JobAccount, At
     for ident in sorted(state.ids()):
         if (account := account_of(state, ident)) is None or not account.job.open:
             continue
-        turn = Turn(state, account, until)
+        factory = EventFactory(state, account, until)
         for attempt in account.attempts:
             if attempt.end is None:
                 if attempt.fault is not None:
                     attempt.fault = ""  # it is named again, although the log names it
-                yield from ((account, attempt, event) for event in turn.corrections(attempt, max(until, attempt.marked)))
+                yield from ((account, attempt, event) for event in factory.corrections(attempt, max(until, attempt.marked)))
 
 
 def _facts(log: Searchable, *without: type[Data]) -> State:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from engine.billing.calendar import month_of
 from engine.billing.charges import charged
 from engine.billing.corrections import part
+from engine.billing.event_factory import EventFactory
 from engine.billing.evolve import run_of
 from engine.billing.state import Attempt, JobAccount, Run, State
-from engine.billing.turn import Turn
 from engine.billing.usage_segments import added
 from engine.events import Event
 from engine.events.billing import Charge, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
@@ -39,9 +39,9 @@ def faults_of(event: Event[Any], state: State, account: JobAccount, cause: str) 
     """
     data = event.data
     timed = isinstance(data, UsageReviewed) or data.at_mark
-    turn = Turn(state, account, event.recordedtime, None if timed else cause)
+    factory = EventFactory(state, account, event.recordedtime, None if timed else cause)
     if isinstance(data, UsageReviewed):
-        yield from _of_review(event, turn)
+        yield from _of_review(event, factory)
         return
     attempt = account.find(data.task, data.index, data.attempt)
     if attempt is None:
@@ -52,10 +52,10 @@ def faults_of(event: Event[Any], state: State, account: JobAccount, cause: str) 
         # Whether it could not be charged is for the build that said so: what is mended does not condemn it.
         if attempt.fault == data.error:
             yield f"says again that the attempt cannot be charged ({data.error})"
-        yield from _of_attributes(event, turn.event(data, turn.now, attempt.created.id))
+        yield from _of_attributes(event, factory.event(data, factory.now, attempt.created.id))
         return
-    yield from _of_withdrawal(data, turn, attempt) if isinstance(data, UsageWithdrawn) else _of_record(data, turn, attempt)
-    yield from _of_attributes(event, turn.event(data, data.end, begun))
+    yield from _of_withdrawal(data, factory, attempt) if isinstance(data, UsageWithdrawn) else _of_record(data, factory, attempt)
+    yield from _of_attributes(event, factory.event(data, data.end, begun))
 
 
 def _of_attributes(event: Event[Any], expected: Event[Any]) -> Iterator[str]:
@@ -68,30 +68,30 @@ def _of_attributes(event: Event[Any], expected: Event[Any]) -> Iterator[str]:
                 yield f"has {name} {found!r}; expected {should!r}"
 
 
-def _of_review(event: Event[UsageReviewed], turn: Turn) -> Iterator[str]:
+def _of_review(event: Event[UsageReviewed], factory: EventFactory) -> Iterator[str]:
     """Yield what is wrong with the progress of a review; which step comes next is not computed again."""
-    data, state = event.data, turn.state
+    data, state = event.data, factory.state
     if data.mark is None:
         if event.causationid == state.sweep_cause:
-            turn.cause = state.sweep_cause  # the first of some steps of a review for a price book
-        expected = turn.reviewed(data.next, sweep=data.sweep, node=data.node, last=data.last, forgotten=data.forgotten)
-    elif 0 <= data.next < len(turn.account.attempts):
-        expected = turn.passed(turn.account.attempts[data.next], data.mark)
+            factory.cause = state.sweep_cause  # the first of some steps of a review for a price book
+        expected = factory.reviewed(data.next, sweep=data.sweep, node=data.node, last=data.last, forgotten=data.forgotten)
+    elif 0 <= data.next < len(factory.account.attempts):
+        expected = factory.passed(factory.account.attempts[data.next], data.mark)
     else:
         yield "is about an attempt that no job event names"
         return
     yield from _of_attributes(event, expected)
 
 
-def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[str]:
+def _of_record(data: UsageRecorded, factory: EventFactory, attempt: Attempt) -> Iterator[str]:
     """Yield what is wrong with a record or a reversal."""
-    account, back = turn.account, data.reverses
+    account, back = factory.account, data.reverses
     standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
         run, revision, length = run_of(data), attempt.revision, data.end - data.start
         if standing:
             yield f"records what is recorded already: {stretch(standing[0])}"
-        run = replace(run, month=month_of(run.start, turn.state.book.time_zone).name)
+        run = replace(run, month=month_of(run.start, factory.state.book.time_zone).name)
     elif standing and standing[0].start <= data.start and data.end <= standing[0].end:
         run = part(standing[0], data.start, data.end)
         revision, length = data.revision, -run.length
@@ -103,13 +103,13 @@ def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[st
     if run.terms >= len(account.job.terms):
         yield "refers to terms of the job that no event contains"
         return
-    if run.price_version is not None and run.price_version not in turn.state.book.names:
+    if run.price_version is not None and run.price_version not in factory.state.book.names:
         yield f"is priced by {run.price_version!r}, which the price book lacks"
         return
     if back is None and run.record == "excess":
         used = sum(one.length for one in attempt.recorded if one.record == "usage" and one.kind != "reserved")
-        length = added(used, turn.state.book.rules(run.price_version))
-    expected = turn.recorded(attempt, run, revision, length, back)
+        length = added(used, factory.state.book.rules(run.price_version))
+    expected = factory.recorded(attempt, run, revision, length, back)
     for name in UsageRecorded.__struct_fields__ if expected != data else ():
         should, found = getattr(expected, name), getattr(data, name)
         if should != found and name == "charges":
@@ -118,9 +118,9 @@ def _of_record(data: UsageRecorded, turn: Turn, attempt: Attempt) -> Iterator[st
             yield f"has {name} {found!r}; expected {should!r}"
 
 
-def _of_withdrawal(data: UsageWithdrawn, turn: Turn, attempt: Attempt) -> Iterator[str]:
+def _of_withdrawal(data: UsageWithdrawn, factory: EventFactory, attempt: Attempt) -> Iterator[str]:
     """Yield what is wrong with a withdrawal. Earlier builds said neither the tenant nor the amount."""
-    state, account = turn.state, turn.account
+    state, account = factory.state, factory.account
     found = _standing(attempt, data, data.record, data.period)
     void = [part(run, max(run.start, data.start), min(run.end, data.end)) for run in found]
     if not void:

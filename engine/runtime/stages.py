@@ -6,8 +6,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
+from engine.billing.event_factory import STAGE as BILLING
 from engine.billing.stage import BillingStage
-from engine.billing.turn import STAGE as BILLING
 from engine.budgets.stage import STAGE as BUDGETS
 from engine.budgets.stage import BudgetsStage
 from engine.lifecycle.stage import LifecycleStage

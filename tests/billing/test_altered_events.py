@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 from standing import written
 from test_altered_bills import MONTH_LATER, Altered, findings, with_event
 
-from engine.billing import turn, usage_segments
+from engine.billing import event_factory, usage_segments
 from engine.billing.absorb import _FEW
 from engine.billing.stage import STAGE
 from engine.billing.usage_segments import LONGEST
@@ -136,7 +136,7 @@ def test_why_an_attempt_could_not_be_charged_is_for_the_build_that_said_so(monke
     """Its defect may be mended, or say so in other words; later the attempt is charged, and nothing is wrong."""
     story = Story()
     with monkeypatch.context() as broken:
-        broken.setattr(turn, "runs_of", lambda *_: 1 / 0)
+        broken.setattr(event_factory, "runs_of", lambda *_: 1 / 0)
         used(story, "j")
     story.late("j", 0, 200, rank="node", ended=NOON + 50 * SECOND)
     assert [type(event.data) for event in written(story.log)] == [UsageFailed, UsageRecorded]

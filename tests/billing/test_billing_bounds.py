@@ -14,9 +14,9 @@ from standing import written
 
 import engine.billing
 from engine.billing import charges
+from engine.billing.event_factory import EventFactory
 from engine.billing.persist import _UNPACKED, account_of
 from engine.billing.stage import _AT_ONCE, BillingStage
-from engine.billing.turn import Turn
 from engine.billing.usage_segments import LONGEST
 from engine.events import Event
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted
@@ -338,8 +338,8 @@ def test_what_cannot_be_charged_names_the_tenant_that_holds_last_and_not_the_one
     shard.sequence += 1
     early = JobRevised(tenant="early")
     shard.take(Event("early", "test", early.TYPE, "j", 100, 300, shard.sequence, "j", "", "c1", early), 300)
-    turn = Turn(shard.state, account_of(shard.state, "j"), 300)
-    (failed,) = turn.corrections(turn.account.attempts[0], LONGEST + HOUR)
+    factory = EventFactory(shard.state, account_of(shard.state, "j"), 300)
+    (failed,) = factory.corrections(factory.account.attempts[0], LONGEST + HOUR)
     assert isinstance(failed.data, UsageFailed)
     assert (failed.data.tenant, failed.data.job_kind) == ("last", "Job")
 
@@ -390,4 +390,6 @@ def test_no_module_of_the_stage_has_a_clock_chance_or_io():
         imported |= {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not imported & FORBIDDEN, path.name
         called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert not called & {"now", "utcnow", "today"} - ({"now"} if path.name in {"turn.py", "stage.py"} else set()), path.name
+        assert not called & {"now", "utcnow", "today"} - ({"now"} if path.name in {"event_factory.py", "stage.py"} else set()), (
+            path.name
+        )

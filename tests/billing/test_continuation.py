@@ -13,7 +13,7 @@ from job_programs import closed_programs, node_programs, programs
 from msgspec.structs import replace
 from test_planted_billing_bugs import fails, sample
 
-from engine.billing import continuation, turn
+from engine.billing import continuation, event_factory
 from engine.billing.book import Book
 from engine.billing.corrections import difference
 from engine.billing.usage_segments import runs_of
@@ -37,7 +37,7 @@ def must_go_on_as_computed(program):
                 wrong.append((made, computed))
         return made
 
-    with patch.object(turn, "continued", checked):
+    with patch.object(event_factory, "continued", checked):
         run(program)
     assert wrong == []
     return found

@@ -8,8 +8,8 @@ from billing_shard import opened
 from job_programs import SECOND
 from standing import must_reverse_what_it_names, written
 
+from engine.billing.event_factory import EventFactory
 from engine.billing.stage import BillingStage
-from engine.billing.turn import Turn
 from engine.events import decode
 from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptLateFact, AttemptStarted
 from engine.events.jobs import JobOpened
@@ -86,7 +86,7 @@ def test_verify_names_a_reversal_of_what_is_no_record(monkeypatch: pytest.Monkey
     """As earlier builds wrote it."""
     story = waiting_over_the_month_end()
     with monkeypatch.context() as earlier:
-        earlier.setattr(Turn, "_key", lambda self, attempt: ("main", 0, 1, "pod"))
+        earlier.setattr(EventFactory, "_key", lambda self, attempt: ("main", 0, 1, "pod"))
         story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", MONTH_END - 60, recorded=MONTH_END + 20)
     reversals = [record for record in story.records() if record.reverses is not None]
     reversal, replacement = (f"j main[0] attempt 1: {event.id}" for event in written(story.log)[-2:])

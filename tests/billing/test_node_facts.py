@@ -88,7 +88,7 @@ def test_what_was_said_again_holds_on_behind_what_is_heard_late() -> None:
     state = STAGE.initial()
     hear(state, [(1, "small"), (5, "small"), (9, "small"), (3, "large")])
     assert [(fact.since, fact.node_type) for fact in state.nodes[PLACE].facts] == [(1, "small"), (3, "large"), (5, "small")]
-    assert state.nodes[PLACE].heard == [9]
+    assert state.nodes[PLACE].repeats == [9]
 
 
 def test_a_job_of_more_unknown_nodes_than_are_kept_apart_is_reviewed_for_new_facts_alone(monkeypatch: pytest.MonkeyPatch) -> None:

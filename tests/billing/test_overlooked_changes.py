@@ -9,7 +9,7 @@ from bill_story import NOON, ONE_GPU, PRICES, Story
 from job_programs import SECOND
 from standing import standing, written
 
-from engine.billing import turn
+from engine.billing import event_factory
 from engine.billing.absorb import _FEW
 from engine.events.attempts import AttemptChanged
 from engine.events.billing import UsageFailed, UsageReviewed
@@ -32,7 +32,7 @@ def test_what_could_not_be_charged_when_it_was_told(monkeypatch: pytest.MonkeyPa
     story.say("job-events", AttemptChanged("main", 0, 1, requests=ONE_GPU), "j", 1200)
     story.wait(HOUR + 10)
     with monkeypatch.context() as failing:
-        failing.setattr(turn, "runs_of", fails)
+        failing.setattr(event_factory, "runs_of", fails)
         story.say("job-events", AttemptChanged("main", 0, 1, requests=Requests(gpu=2)), "j", 600, recorded=HOUR + 20)
     assert isinstance(written(story.log)[-1].data, UsageFailed)
     story.wait(2 * HOUR + 1)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from test_billing_laws import must_be_billed_rightly
 from test_billing_recovery import must_be_the_same_packed, must_recover_behind_every_commit, small_chunks
 
-from engine.billing import absorb, charges, corrections, evolve, persist, records, tariff, turn, usage_segments
+from engine.billing import absorb, charges, corrections, event_factory, evolve, persist, records, tariff, usage_segments
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
 
@@ -66,7 +66,7 @@ def replace_periods(state):
     return dataclasses.replace(state, periods={})
 
 
-right_void = turn.Turn._void
+right_void = event_factory.EventFactory._void
 
 
 def in_place(self, attempt, run, revision, length, reverses=None):
@@ -79,7 +79,7 @@ def positive_reversal(self, attempt, run, revision, length, reverses=None):
     return right_recorded(self, attempt, run, revision, abs(length), reverses)
 
 
-right_recorded = turn.Turn.recorded
+right_recorded = event_factory.EventFactory.recorded
 
 
 def only_first_size(state, job, attempt, event):
@@ -113,9 +113,9 @@ MONEY = {
     "amounts of records are floats": (records, "quantity", float_quantity),
     "the last end told counts, whoever tells it": (absorb._ATTEMPT, absorb.AttemptLateFact, no_rank),
     "what is late is passed over": (absorb._ATTEMPT, absorb.AttemptLateFact, lambda *_: None),
-    "a closed file is written in place": (turn.Turn, "_void", always_withdrawn),
-    "a replacement stands on the closed invoice": (turn.Turn, "recorded", in_place),
-    "a reversal is charged": (turn.Turn, "recorded", positive_reversal),
+    "a closed file is written in place": (event_factory.EventFactory, "_void", always_withdrawn),
+    "a replacement stands on the closed invoice": (event_factory.EventFactory, "recorded", in_place),
+    "a reversal is charged": (event_factory.EventFactory, "recorded", positive_reversal),
     "a resize is passed over": (absorb._ATTEMPT, absorb.AttemptChanged, only_first_size),
     "only whole seconds are charged": (usage_segments, "_in_increments", whole_seconds),
     "increments and minimum are passed over": (usage_segments, "_closed", lambda found, *_: found),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from job_programs import CLUSTER, SECOND
 from standing import lines_of, standing, written
 
-import engine.billing.turn
+import engine.billing.event_factory
 from engine.billing.state import End
 from engine.billing.usage_segments import worth_of
 from engine.events import Event, encode
@@ -90,14 +90,14 @@ def test_5_attempts_lost_what_ended_before_its_successor_came_stays():
 
 def test_6_one_bad_job_blocks_all_whoever_cannot_be_charged_is_named(monkeypatch):
     """The others are charged at the same marks; and it is charged as soon as it can be."""
-    right = engine.billing.turn.runs_of
+    right = engine.billing.event_factory.runs_of
 
     def fails_for_one(job, attempt, *rest):
         if attempt.uid == "bad/0/1":
             raise ZeroDivisionError("no such price")
         return right(job, attempt, *rest)
 
-    monkeypatch.setattr(engine.billing.turn, "runs_of", fails_for_one)
+    monkeypatch.setattr(engine.billing.event_factory, "runs_of", fails_for_one)
     story = Story()
     for job in ("a", "bad", "z"):
         story.start(job, 0, 0)
@@ -115,7 +115,7 @@ def test_6_one_bad_job_blocks_all_whoever_cannot_be_charged_is_named(monkeypatch
         "bad": 0,
         "z": 2 * HOUR,
     }
-    monkeypatch.setattr(engine.billing.turn, "runs_of", right)
+    monkeypatch.setattr(engine.billing.event_factory, "runs_of", right)
     story.late("bad", 0, 2 * HOUR + 5, rank="node", exit_code=0)
     billed = standing(event for event in written(story.log) if event not in failed)
     assert sum(record.quantity for record in billed if record.job == "bad") == 2 * HOUR + 1

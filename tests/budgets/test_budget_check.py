@@ -104,7 +104,7 @@ def test_a_withdrawal_of_a_wrong_amount_is_found(monkeypatch, amount):
     """An attempt of 100 s at 0.1 is found to have ended after 60."""
     with monkeypatch.context() as patch:
         if amount != "10":
-            patch.setattr("engine.billing.turn.plain", lambda _number: amount)
+            patch.setattr("engine.billing.event_factory.plain", lambda _number: amount)
         story = Story()
         story.prices({"prices": PRICES})
         story.start("j", 0, 0)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.billing.event_factory import EventFactory
 from engine.billing.invoice import invoice_id
-from engine.billing.turn import Turn
 from engine.events.times import parse_time
 
 BOOK = """\
@@ -295,7 +295,7 @@ def test_an_excess_that_rounds_down_is_below_zero(lahar, folder):
 def test_a_reversal_of_what_is_no_record_is_said_in_a_line(billed, monkeypatch):
     """As earlier builds wrote it, which took another uid for it."""
     billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
-    monkeypatch.setattr(Turn, "_key", lambda _, attempt: (attempt.task, attempt.index, attempt.number, "another"))
+    monkeypatch.setattr(EventFactory, "_key", lambda _, attempt: (attempt.task, attempt.index, attempt.number, "another"))
     sooner = LONG.replace("2023-05-25T13:10:11Z", "2023-05-25T13:05:00Z").replace('"1"', '"2"')
     billed("ingest", "--recorded", given=f"{sooner}\n")
     reversals = [one for one in exported(billed) if one["record"] == "reversal"]

@@ -1,1 +1,1 @@
-"""Exports of billing records: one pass over an iterator, memory that does not grow with it, the same bytes on every machine."""
+"""Exports of billing records: streaming, in constant memory, with the same bytes on every machine."""

@@ -1,4 +1,4 @@
-"""What rounding adds to an invoice or takes from it: a record of its own, so that the records of an invoice add up to its total."""
+"""Rounding adjustments: a record of its own per invoice, so that the records of an invoice add up to its total."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ZERO: Final = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """The rounded total of an invoice less its exact one."""
+    """Rounded total of an invoice minus the exact total."""
 
     tenant: str
     month: Month
@@ -32,12 +32,12 @@ class Adjustment:
 
     @property
     def id(self) -> str:
-        """Id of the record: there is one for an invoice."""
+        """Id of the record, derived from the invoice's id."""
         return adjustment_id(self.invoice)
 
 
 def with_adjustments(records: Iterable[Record], seller: Seller) -> Iterator[Record | Adjustment]:
-    """Yield records as they come, then the adjustment of each invoice that is not even, by month and tenant."""
+    """Yield the records, then a rounding adjustment for each invoice that needs one, by month and tenant."""
     sums: dict[tuple[str, str], Decimal] = {}
     for record in records:
         key = (record.run.period, record.run.tenant)
@@ -52,7 +52,7 @@ def with_adjustments(records: Iterable[Record], seller: Seller) -> Iterator[Reco
 
 
 def adjustment_json(adjustment: Adjustment) -> dict[str, Any]:
-    """Return an adjustment as a line of JSON has it: the fields of a record, null where they say nothing of an invoice."""
+    """Return an adjustment as JSON: the fields of a record, null where they do not apply to an invoice."""
     return {
         "id": adjustment.id,
         "record": "adjustment",

@@ -1,4 +1,4 @@
-"""The columns of a record, as JSON Lines, CSV and Parquet have them: one table, of which docs/billing-exports.md is written."""
+"""Columns of a record in JSON Lines, CSV and Parquet: one table, from which docs/billing-exports.md is generated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.billing.records import Record, json_of
 __all__ = ["COLUMNS", "Column", "ColumnType", "rows"]
 
 ColumnType = Literal["string", "decimal", "integer", "boolean", "time", "strings"]
-"""`decimal`: digits as text, so that no number is too long to be exact."""
+"""`decimal`: digits as text, so that every number stays exact."""
 
 
 class Column(NamedTuple):
@@ -60,6 +60,6 @@ COLUMNS: Final = (
 
 
 def rows(records: Iterable[Record], seller: Seller) -> Iterator[dict[str, Any]]:
-    """Yield what stands in the columns, record after record, then the adjustments."""
+    """Yield the values of the columns for each record, then for the adjustments."""
     for record in with_adjustments(records, seller):
         yield json_of(record) if isinstance(record, Record) else adjustment_json(record)

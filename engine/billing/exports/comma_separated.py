@@ -1,4 +1,4 @@
-"""Records as CSV, by RFC 4180: lines end in CR LF, and a field is quoted only if it holds a quote, a comma, CR or LF."""
+"""Records as CSV (RFC 4180): lines end in CR LF, and a field is quoted only if it contains a quote, a comma, CR or LF."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["write_csv", "write_lines"]
 
 
 class _Utf8:
-    """What `csv` writes text to."""
+    """Text stream for `csv` that writes UTF-8 to a binary stream."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -25,14 +25,14 @@ class _Utf8:
 
 def write_lines(header: Iterable[str], lines: Iterable[Iterable[str | None]], stream: BinaryIO) -> None:
     """Write a header and lines; `None` is an empty field."""
-    # CR LF, because a lone CR in a field is quoted by every version of `csv` only then.
+    # CR LF, because only then do all versions of `csv` quote a lone CR in a field.
     writer = csv.writer(_Utf8(stream), lineterminator="\r\n")
     writer.writerow(header)
     writer.writerows(lines)
 
 
 def write_csv(records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
-    """Write each record as a line below a header; null is an empty field, lists are joined by spaces."""
+    """Write a header and one line per record; null is an empty field, lists are joined by spaces."""
     write_lines([column.name for column in COLUMNS], map(_fields, rows(records, seller)), stream)
 
 

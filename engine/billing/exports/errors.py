@@ -11,4 +11,4 @@ __all__ = ["ExportError"]
 
 
 class ExportError(LaharError, ValueError):
-    """Raised when an export cannot be written: the format is not known, needs what the bill lacks, or is not installed."""
+    """Raised when an export cannot be written: the format is unknown, needs data that the bill lacks, or is not installed."""

@@ -1,4 +1,4 @@
-"""Records as FOCUS, a CSV that tools for cloud costs read: one row a record, and one for the rounding of each invoice."""
+"""Records as FOCUS CSV for cloud cost tools: one row per record, and one per invoice for its rounding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNITS: Final[dict[Meter, str]] = {
     "memory_byte_seconds": "B-Seconds",
     "weighted_seconds": "Unit-Seconds",
 }
-"""In the names that FOCUS has for sizes and recommends for counts (attribute Unit Format)."""
+"""Names that FOCUS defines for sizes and recommends for counts (attribute Unit Format)."""
 _NOUNS: Final[dict[Meter, str]] = {
     "gpu_seconds": "GPU",
     "cpu_seconds": "CPU cores",
@@ -46,7 +46,7 @@ def write_focus(records: Iterable[Record], seller: Seller, stream: BinaryIO, ver
     """Write records as the dataset Cost and Usage of a version of FOCUS.
 
     Raises:
-        ExportError: there is no price book, and so no currency, which FOCUS demands.
+        ExportError: there is no price book, and so no currency, which FOCUS requires.
     """
     if seller.currency is None:
         raise ExportError("FOCUS needs a currency: apply a PriceBook, or export jsonl, csv or parquet, which go without")
@@ -60,7 +60,7 @@ def _row(one: Record | Adjustment, seller: Seller) -> Row:
 
 
 def _text(value: str | None) -> str | None:
-    """Return a text, or null in the place of one that says nothing: FOCUS knows no empty text."""
+    """Return a text, or null for a blank one, because FOCUS has no empty text."""
     return None if value is None or not value.strip() else value
 
 
@@ -69,7 +69,7 @@ def _second(moment: Micros) -> str:
 
 
 def _of_invoice(seller: Seller, tenant: str, month: Month, amount: Decimal) -> Row:
-    """Return what rows of every category have."""
+    """Return the fields common to rows of every category."""
     account, cost = _text(tenant) or seller.deployment, plain(amount)
     return {
         "BilledCost": cost,
@@ -187,12 +187,12 @@ def _description(record: Record, name: str) -> str:
 
 
 def _is_negotiated(multiplier: str, factor: str) -> bool:
-    """Tell whether FOCUS keeps a multiplier out of list prices: a tenant's, unless it is zero, which leaves no price to list."""
+    """Return true if FOCUS excludes a multiplier from list prices: one of a tenant, unless it is zero (no list price left)."""
     return multiplier.startswith("tenant=") and factor != "0"
 
 
 def _prices(record: Record) -> tuple[Decimal, Decimal]:
-    """Return the price of a unit for everybody and for the tenant."""
+    """Return list price and contracted price of a unit."""
     contracted = listed = Decimal(record.charge.price or 0)
     for name, factor in record.run.factors.items():
         if _is_negotiated(name, factor):
@@ -201,12 +201,12 @@ def _prices(record: Record) -> tuple[Decimal, Decimal]:
 
 
 def _sku(run: UsageRecorded, meter: Meter) -> tuple[str | None, ...]:
-    """Return what a price is looked up by."""
+    """Return the key of a price."""
     return (meter, run.gpu_model, run.node_type) if meter == "gpu_seconds" else (meter, run.node_type)
 
 
 def _details(run: UsageRecorded, meter: Meter, published: list[tuple[str, str]]) -> str | None:
-    """Return what is known of a SKU and its price, as JSON."""
+    """Return the details of a SKU and its price as JSON."""
     details = {
         "InstanceType": run.node_type,
         "x_GpuModel": run.gpu_model if meter == "gpu_seconds" else None,
@@ -222,5 +222,5 @@ def _told(multipliers: Iterable[tuple[str, str]]) -> str | None:
 
 
 def _part(name: str | None) -> str:
-    """Return a name as a part of an id: what is not known is `*`, which no name becomes."""
+    """Return a name as part of an id; `*` for an unknown name, which no escaped name equals."""
     return "*" if name is None else quote(name, safe="=")

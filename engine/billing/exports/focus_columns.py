@@ -1,4 +1,4 @@
-"""The columns of FOCUS that Lahar writes, in their order: FOCUS's own by name, then Lahar's (`x_…`).
+"""FOCUS columns of an export, in order: those of FOCUS by name, then Lahar's (`x_…`).
 
 Source: FinOps Open Cost and Usage Specification 1.2 and 1.4, dataset Cost and Usage.
 """
@@ -19,7 +19,7 @@ class FocusColumn(NamedTuple):
     about: str
     nullable: bool = False
     only: FocusVersion | None = None
-    """In this version alone."""
+    """Only version with this column; `None`: both."""
 
 
 FOCUS_COLUMNS: Final = (
@@ -105,5 +105,5 @@ FOCUS_COLUMNS: Final = (
 
 
 def focus_columns(version: FocusVersion) -> list[FocusColumn]:
-    """Return the columns of a version."""
+    """Return the columns of a version of FOCUS."""
     return [column for column in FOCUS_COLUMNS if column.only in (None, version)]

@@ -26,16 +26,16 @@ FORMATS: Final[Mapping[str, Callable[[Iterable[Record], Seller, BinaryIO], None]
 
 
 def export(name: str, records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
-    """Write records in a format, in the order in which they come, then the adjustment of each invoice.
+    """Write records in a format, in the given order, then the rounding adjustment of each invoice.
 
     Args:
-        name: of the format.
-        records: all that stand on the invoices that they are of; of a part, the adjustments would be wrong.
-        seller: who bills.
-        stream: is left open. What it got before an error is no export.
+        name: name of the format.
+        records: all records of their invoices; with some of them, the adjustments would be wrong.
+        seller: issuer of the invoices.
+        stream: binary stream; stays open. After an error its content is incomplete.
 
     Raises:
-        ExportError: there is no such format, it needs a price book and there is none, or what writes it is not installed.
+        ExportError: the format is unknown, needs a price book and there is none, or its library is not installed.
     """
     if name not in FORMATS:
         raise ExportError(f"no format {name!r}; there are {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""Invoices as files: Markdown to read, CSV with a row for each line. Amounts of lines are exact; the total is rounded once."""
+"""Invoices as files: Markdown for people, CSV with one row per line. Amounts of lines are exact; the total is rounded once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS: Final = (
     "price_versions",
 )
 _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>|&~]")
-"""What Markdown would take for markup, or for the end of a cell."""
+"""Characters that Markdown would interpret as markup, or as the end of a cell."""
 
 
 def write_invoices(form: str, found: Iterable[tuple[Invoice, str]], stream: BinaryIO) -> None:
@@ -33,11 +33,11 @@ def write_invoices(form: str, found: Iterable[tuple[Invoice, str]], stream: Bina
 
     Args:
         form: one of `INVOICE_FORMATS`.
-        found: the invoices, each with the state of its month: open, closing, closed.
-        stream: takes UTF-8.
+        found: invoices, each with the state of its month: open, closing, closed.
+        stream: binary stream for UTF-8.
 
     Raises:
-        ExportError: there is no such format.
+        ExportError: the format is unknown.
     """
     if form not in INVOICE_FORMATS:
         raise ExportError(f"no format {form!r} of invoices; there are {', '.join(INVOICE_FORMATS)}, and a table without --format")
@@ -51,7 +51,7 @@ def write_invoices(form: str, found: Iterable[tuple[Invoice, str]], stream: Bina
 
 
 def _rows(document: Mapping[str, Any], state: str) -> Iterable[Mapping[str, Any]]:
-    """Yield a row for each line, and one for the adjustment if there is one: together they are the total."""
+    """Yield one row per line and one for the adjustment, if there is one; together they are the total."""
     common = {name: document[name] for name in ("invoice", "period", "tenant", "currency")} | {"state": state}
     for line in document["lines"]:
         more = {f"unpriced_{meter}": taken for meter, taken in line["unpriced"].items()}
@@ -111,5 +111,5 @@ def _table(
 
 
 def _text(given: str) -> str:
-    """Return a text that a user chose as Markdown shows it; controls of terminals are written as JSON writes them."""
+    """Return a user's text escaped for Markdown, with control characters in JSON's notation."""
     return _SPECIAL.sub(r"\\\g<0>", visible_line(" ".join(given.split())))

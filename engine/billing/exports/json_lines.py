@@ -16,12 +16,12 @@ __all__ = ["write_json_lines", "write_records"]
 
 
 def write_json_lines(records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
-    """Write each record and adjustment as an object on a line of its own, in UTF-8; controls of terminals are escaped."""
+    """Write each record and adjustment as a JSON object per line, in UTF-8, with control characters escaped."""
     _write(rows(records, seller), stream)
 
 
 def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
-    """Write records as `write_json_lines` does, without adjustments: these may be a part of an invoice's."""
+    """Write records as `write_json_lines` does, without adjustments, so that parts of invoices are allowed."""
     _write(map(json_of, records), stream)
 
 

@@ -1,7 +1,7 @@
-"""Records as Parquet: a fixed schema, row groups of a fixed size, nothing of the machine in the file.
+"""Records as Parquet: a fixed schema, row groups of a fixed size, nothing machine-specific in the file.
 
-The file names the release of pyarrow that wrote it, and two releases need not encode alike: the same release, which
-requirements.lock pins, writes the same bytes.
+The file names the release of pyarrow that wrote it, and releases may encode differently: the release pinned in requirements.lock
+always writes the same bytes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from engine.billing.records import Record
 __all__ = ["ROW_GROUP", "write_parquet"]
 
 ROW_GROUP: Final = 65_536
-"""Rows of a row group."""
+"""Rows per row group."""
 _BATCH: Final = 4_096
-"""Rows that are held as Python objects, several times as large as they are in Arrow's memory."""
+"""Rows held as Python objects at a time, which take several times the memory of Arrow's."""
 
 
 def write_parquet(records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
-    """Write records in row groups, compressed by zstd.
+    """Write records in row groups, compressed with zstd.
 
     Raises:
-        ExportError: this installation has no pyarrow.
+        ExportError: pyarrow is not installed.
     """
     try:
         import pyarrow  # noqa: ICN001, PLC0415  an extra that most installations do without
@@ -52,13 +52,13 @@ def write_parquet(records: Iterable[Record], seller: Seller, stream: BinaryIO) -
             yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
     made = batches()
-    # Without the schema that Arrow keeps for itself: a reader needs none but Parquet's.
+    # Without Arrow's own schema, which readers of Parquet do not need.
     with ParquetWriter(stream, schema, compression="zstd", compression_level=3, store_schema=False) as writer:
         while group := list(islice(made, ROW_GROUP // _BATCH)):
             writer.write_table(pyarrow.Table.from_batches(group, schema), ROW_GROUP)
 
 
 def _array(pyarrow: Any, column: Column, types: Mapping[ColumnType, Any], values: list[Any]) -> Any:  # noqa: ANN401 - it has no types
-    if column.type == "time":  # Arrow reads times from their text, a column at once
+    if column.type == "time":  # Arrow parses a whole column at once
         return pyarrow.array(values, pyarrow.string()).cast(types["time"])
     return pyarrow.array(values, types[column.type])

@@ -1,4 +1,4 @@
-"""Who bills: what every row of an export shares and no record says."""
+"""Issuer of the invoices: values common to all rows of an export that records lack."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["Seller"]
 
 @dataclass(frozen=True, slots=True)
 class Seller:
-    """Who runs the clusters and writes the invoices, and the price book's terms."""
+    """Issuer of the invoices, and terms of the price book."""
 
     issuer: str
-    """Whose name stands on the invoices."""
+    """Name of the issuer on the invoices."""
     deployment: str
-    """What is sold: the name of this installation of Lahar. Usage of no tenant is billed to it."""
+    """Name of this installation of Lahar, as the service sold. Usage without a tenant is billed to it."""
     currency: str | None = None
-    """ISO 4217; `None`: there is no price book."""
+    """ISO 4217 code; `None` without a price book."""
     time_zone: str = "UTC"
-    """Of the months."""
+    """Time zone of the months."""
     other: bool = False
-    """The invoices cover jobs of kind `Other` (services), too: they have ids of their own."""
+    """True if the invoices include jobs of kind `Other` (services); they then have other ids."""
     closed: Mapping[str, Month] = field(default_factory=dict)
-    """Months as they were closed: the first price book, with another time zone, may have come later."""
+    """Boundaries of closed months, which may precede a first price book with another time zone."""
 
     def month(self, name: str) -> Month:
-        """Return a month of which something is recorded."""
+        """Return the boundaries of a month with records."""
         month = self.closed.get(name) or month_named(name, self.time_zone)
         assert month is not None  # noqa: S101 - the stage took the name from a month
         return month

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from engine.billing.book import Book
 from engine.billing.calendar import HOUR, month_of
+from engine.billing.event_factory import EventFactory
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record, records_of
 from engine.billing.state import Attempt, Job, JobAccount, Point, Run, Size, State, Terms
-from engine.billing.turn import Turn
 from engine.events import Event
 from engine.events.billing import Reversed, UsageRecorded
 from engine.events.prices import PriceBook, PriceVersion
@@ -83,10 +83,10 @@ def _event(
         book = Book.of(PriceBook(currency="EUR", time_zone=SELLER.time_zone, versions=(rules,)), {})
     priced = replace(one, price_version=None if rules is None else rules.version)
     state = State(book=book, periods=dict.fromkeys(closed, "closing"))
-    turn = Turn(state, JobAccount(Job(f"job-{uid}", "west", terms=[terms]), []), one.end)
+    factory = EventFactory(state, JobAccount(Job(f"job-{uid}", "west", terms=[terms]), []), one.end)
     attempt = Attempt("worker", 0, 1, 0, uid, Point(one.start, one.begun), [])
-    data = turn.recorded(attempt, priced, one.revision + (reverses is not None), length, reverses)
-    return turn.event(data, one.end, one.begun)
+    data = factory.recorded(attempt, priced, one.revision + (reverses is not None), length, reverses)
+    return factory.event(data, one.end, one.begun)
 
 
 def records(*events: Event[UsageRecorded]) -> list[Record]:

@@ -20,14 +20,14 @@ from engine.events.decimals import plain, total
 from engine.events.ids import output_id
 from engine.events.times import Micros
 
-__all__ = ["STAGE", "Turn"]
+__all__ = ["STAGE", "EventFactory"]
 
 STAGE: Final = "billing"
 _SOURCE: Final = "lahar/billing"
 
 
-class Turn(Struct, gc=False):
-    """Makes the events about one job that one input or one timer causes."""
+class EventFactory(Struct, gc=False):
+    """Creates the events of one job that one input or one timer causes."""
 
     state: State
     account: JobAccount
@@ -37,11 +37,11 @@ class Turn(Struct, gc=False):
     """Id of the input; `None`: a timer."""
 
     def corrections(self, attempt: Attempt, until: Micros | None = None) -> Iterator[Event[Any]]:
-        """Yield the events that make an attempt's records agree with what is known now.
+        """Yield the events that bring an attempt's records in line with the current state.
 
         Args:
-            attempt: one of the job's.
-            until: end of the records of an open attempt; `None`: as before.
+            attempt: attempt of the job.
+            until: end of the records of an open attempt; `None`: unchanged.
         """
         try:
             if until is not None and (event := self._continuation(attempt, until)) is not None:
@@ -61,12 +61,12 @@ class Turn(Struct, gc=False):
             yield self.event(data, run.end, told or run.begun)
 
     def _continuation(self, attempt: Attempt, until: Micros) -> Event[Any] | None:
-        """Return the record of an attempt that goes on with its last run; `None`: that takes a closer look."""
+        """Return the record of an attempt that continues its last run; `None` if its runs must be computed."""
         run = continued(self.state, self.account, attempt, self.state.node_of(self.account.job, attempt), until)
         return None if run is None else self.event(self.recorded(attempt, run, attempt.revision, run.length), run.end, run.begun)
 
     def _made(self, attempt: Attempt, until: Micros) -> tuple[list[Run], list[tuple[Run, UsageRecorded | UsageWithdrawn]]]:
-        """Return the void runs, and all that is to be said of an attempt with the run that each is about."""
+        """Return the void runs, and all events with their runs."""
         state, job = self.state, self.account.job
         wanted = runs_of(job, attempt, state.facts_of(job, attempt), state.book, until)
         if not wanted and not attempt.recorded:
@@ -77,8 +77,8 @@ class Turn(Struct, gc=False):
         return void, [*made, *((run, self.recorded(attempt, run, revision, run.length)) for run in missing)]
 
     def _void(self, attempt: Attempt, run: Run, revision: int) -> UsageRecorded | UsageWithdrawn:
-        """Revoke a run: withdraw it from an open invoice, or reverse a closed one on a later invoice."""
-        assert run.record != "reversal"  # noqa: S101 - reversals are final and not among the recorded runs
+        """Void a run: withdraw it from an open invoice, or reverse it on a later invoice if its own is closed."""
+        assert run.record != "reversal"  # noqa: S101 - reversals are final and never among the recorded runs
         if run.invoice in self.state.periods:
             return self.recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
         terms, book = self.account.job.terms[run.terms], self.state.book
@@ -102,11 +102,11 @@ class Turn(Struct, gc=False):
         """Return the record of a run.
 
         Args:
-            attempt: one of the job's.
-            run: the run; of a reversal that which it takes back.
-            revision: of the record.
+            attempt: attempt of the job.
+            run: recorded run, or the run that a reversal voids.
+            revision: revision of the record.
             length: charged time (microseconds); below zero in a reversal.
-            reverses: what a reversal cancels.
+            reverses: reference to the reversed record.
         """
         terms, book, period = self.account.job.terms[run.terms], self.state.book, run.month
         while period in self.state.periods:
@@ -154,13 +154,13 @@ class Turn(Struct, gc=False):
         )
 
     def passed(self, attempt: Attempt, mark: Micros) -> Event[Any]:
-        """Return that an attempt had nothing to record at an hour mark."""
+        """Return the event of an attempt without usage at an hour mark."""
         return self.event(UsageReviewed(attempt.ordinal, mark=mark), mark, attempt.created.id)
 
     def reviewed(
         self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False, forgotten: bool = False
     ) -> Event[Any]:
-        """Return the progress of a review of the job's attempts (`UsageReviewed`)."""
+        """Return the event with the progress of a review of the job's attempts (`UsageReviewed`)."""
         since = self.account.job.since
         return self.event(UsageReviewed(next_, None, sweep, node, last, forgotten), self.now, since[0][1] if since else "")
 
@@ -169,7 +169,7 @@ class Turn(Struct, gc=False):
         return (*slot, attempt.uid or "/".join(map(str, (self.account.job.id, *slot))))
 
     def event(self, data: Data, time: Micros, begun: str) -> Event[Any]:
-        """Make the job's next billing event."""
+        """Create the job's next billing event."""
         job = self.account.job
         sequence = job.written + 1
         cause = begun if self.cause is None else self.cause
