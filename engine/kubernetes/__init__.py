@@ -1,1 +1,1 @@
-"""Kubernetes objects: pod states and job requests, read once at the edge. Pure: bytes and objects in, facts out."""
+"""Kubernetes objects: pod states and job requests, parsed once at the edge. Pure: bytes and objects in, facts out."""

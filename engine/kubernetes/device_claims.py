@@ -1,7 +1,7 @@
-"""Devices of pods by dynamic resource allocation: a pod names its ResourceClaims, and these show devices by device class.
+"""Devices of pods by dynamic resource allocation (DRA): a pod names its ResourceClaims, and these have devices by device class.
 
-A claim that several pods share is counted as GPUs for one of them: the first for which it is reserved while no other pod of the
-claim is counted. For the others its devices are used and not metered.
+A claim shared by several pods is metered for one of them: the first pod for which it is reserved while no other pod of the claim is
+metered. For the other pods its devices count as used, but not metered.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from engine.kubernetes.reading.resource_claim import (
 __all__ = ["DeviceClaims"]
 
 _KEPT: Final = 200_000
-"""Claims, pods that reserve them and classes of devices of both, added up."""
+"""Maximum number of claims, reserving pods and device classes together."""
 _PODS: Final = 512
-"""Pods of one claim: twice as many as it can be reserved for at one time."""
+"""Maximum number of pods of a claim: twice the number for which it can be reserved at a time."""
 _CLAIMS: Final = 64
-"""Claims of a pod above which none is looked up."""
+"""Number of claims of a pod above which none is looked up."""
 _TEXT: Final = 1024
-"""Characters of what identifies a claim, above which it is not kept."""
+"""Maximum length of a claim's identifiers (characters); a claim with longer ones is not stored."""
 
 _Name = tuple[str, str]
 """Namespace and name."""
@@ -59,13 +59,13 @@ class _Use(NamedTuple):
 class _Claim:
     uid: str | None
     owner: str | None
-    """uid of the pod for which it was made from a template."""
+    """uid of the pod for which the claim was created from a template."""
     version: str | None = None
     allocated: bool = False
     devices: tuple[Devices, ...] | None = None
-    """The allocated devices, else the requested ones; `None`: not known."""
+    """Allocated devices, otherwise requested ones; `None`: unknown."""
     uses: dict[str, _Use] = field(default_factory=dict)
-    """uid of a pod for which it is or was reserved → its use."""
+    """Use by uid of each pod for which the claim is or was reserved."""
 
     @property
     def size(self) -> int:
@@ -75,37 +75,36 @@ class _Claim:
 class _Pod(NamedTuple):
     uid: str
     claims: Counter[_Name]
-    """Names of its claims, with the times that it names each."""
+    """Names of its claims, with the number of references."""
     needless: int
-    """Its claims for which none had to be made."""
+    """Number of claim entries for which no claim was created."""
 
 
 class DeviceClaims:
-    """The claims of one source, and of its pods those whose inputs are still to be appended."""
+    """Claims of one source, and its pods whose inputs are not appended yet."""
 
     def __init__(self, accelerators: Accelerators = BUILT_IN, kept: int = _KEPT) -> None:
-        """Begin.
+        """Start empty.
 
         Args:
-            accelerators: the table that says of which classes a device is a GPU.
-            kept: most claims, pods that reserve them and classes of devices of both that are kept; claims used longest ago are
-                forgotten first.
+            accelerators: table of the device classes that are GPUs.
+            kept: maximum number of claims, reserving pods and device classes together; the least recently used claims are dropped.
         """
         self._accelerators = accelerators
         self._kept = kept
         self._claims: OrderedDict[_Name, _Claim] = OrderedDict()
         self._size = 0
         self._pods: dict[str, _Pod] = {}
-        """Id of a pod's input → the pod."""
+        """Pod by id of its input."""
         self._unread: set[_Name] = set()
 
     @property
     def incomplete(self) -> bool:
-        """A pod that is still to be appended names a claim that was not read."""
+        """True if a pod that is not appended yet names an unknown claim."""
         return bool(self._unread)
 
     def note(self, item: Document | Unreadable, outcome: Outcome) -> None:
-        """Keep the devices of a claim, or the claims of a pod."""
+        """Store the devices of a claim, or the claims of a pod."""
         if isinstance(item, Unreadable):
             return
         if is_resource_claim(item.content):
@@ -122,7 +121,7 @@ class DeviceClaims:
             return
         claim = self._claims.pop(key, None)
         self._size -= 0 if claim is None else claim.size
-        if claim is None or claim.uid != uid:  # a name may be used again
+        if claim is None or claim.uid != uid:  # a name may be reused
             claim = _Claim(uid, above)
         if is_newer(version, claim.version):
             _update(claim, content, version)
@@ -152,7 +151,7 @@ class DeviceClaims:
         self._unread |= claims.keys() - self._claims.keys()
 
     def resolve(self, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
-        """Return inputs with the devices of the pods whose claims were read."""
+        """Return inputs with the devices of the pods' known claims."""
         if not self._pods:
             return list(inputs)
         resolved = [(topic, self._resolved(message) if message.id in self._pods else message) for topic, message in inputs]
@@ -178,7 +177,7 @@ class DeviceClaims:
         return _with(message, claims, gpus, unmetered) if claims else message
 
     def _use(self, name: _Name, uid: str) -> _Use | None:
-        """Return a pod's use of a claim; `None`: it is not known."""
+        """Return a pod's use of a claim; `None` if unknown."""
         claim = self._claims.get(name)
         if claim is None:
             return None
@@ -190,7 +189,7 @@ class DeviceClaims:
 
 
 def _update(claim: _Claim, content: dict[str, Any], version: str | None) -> None:
-    """Note a newer version of a claim. What was allocated counts on when it is released, for its pod's last observations."""
+    """Store a newer version of a claim. A released allocation is kept for its pod's last observations."""
     claim.version = version
     if is_allocated(content):
         claim.devices, claim.allocated = allocated_devices(content), True

@@ -1,11 +1,11 @@
 """Errors of the Kubernetes edge.
 
 KubernetesError
-├── QuantityError       a text that is no resource quantity
-├── DurationError       a text that is no length of time
-├── ManifestError       a file that holds no manifest
-├── ProjectionError     an object that lacks what its event cannot do without
-└── ObjectError         an object of Lahar's own kinds that breaks its schema
+├── QuantityError       invalid resource quantity
+├── DurationError       invalid duration
+├── ManifestError       a file without a manifest
+├── ProjectionError     an object without a required field
+└── ObjectError         an invalid object of one of Lahar's kinds
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class KubernetesError(LaharError, ValueError):
     """Base of all errors of this package."""
 
     path = ""
-    """Field that it is about; empty: the object itself, or not known."""
+    """Path of the faulty field; empty: the object itself, or unknown."""
 
 
 class QuantityError(KubernetesError):
-    """Raised when a value is no resource quantity (`500m`, `1.5Gi`, `2e3`)."""
+    """Raised when a value is not a resource quantity (`500m`, `1.5Gi`, `2e3`)."""
 
     def __init__(self, value: object) -> None:
         super().__init__(f"{_shown(value)} is not a quantity: write a number with an optional suffix (m, k, Mi, Gi, e3, …)")
@@ -31,7 +31,7 @@ class QuantityError(KubernetesError):
 
 
 class DurationError(KubernetesError):
-    """Raised when a text is no length of time as Go writes it (`300s`, `1h30m`)."""
+    """Raised when a text is not a duration in Go's format (`300s`, `1h30m`)."""
 
     def __init__(self, value: object) -> None:
         super().__init__(f"{_shown(value)} is not a duration: write numbers with units (ms, s, m, h), such as 300s or 1h30m")
@@ -39,15 +39,15 @@ class DurationError(KubernetesError):
 
 
 class ManifestError(KubernetesError):
-    """Raised when a text is no YAML, or a page holds no manifest; the message names what was expected."""
+    """Raised when a text is not YAML, or a document is not a manifest; the message states the expected form."""
 
 
 class ProjectionError(KubernetesError):
-    """Raised when an object lacks a field without which no event can be made of it.
+    """Raised when an object lacks a field that its event requires.
 
     Args:
-        path: the field, `metadata.uid`; empty for the object itself.
-        message: what is wrong with it.
+        path: path of the field, such as `metadata.uid`; empty for the object itself.
+        message: description of the fault.
     """
 
     def __init__(self, path: str, message: str) -> None:
@@ -56,11 +56,11 @@ class ProjectionError(KubernetesError):
 
 
 class ObjectError(KubernetesError):
-    """Raised when a Queue, Tenant, PriorityClass or Grant breaks its schema; the text names each field.
+    """Raised when a Queue, Tenant, PriorityClass or Grant violates its schema; the message names each field.
 
     Args:
         kind: kind of the object.
-        faults: (path, message) of each fault.
+        faults: path and message of each fault.
     """
 
     def __init__(self, kind: str, faults: list[tuple[str, str]]) -> None:

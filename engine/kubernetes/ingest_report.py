@@ -1,4 +1,4 @@
-"""Counts of an input's objects, by outcome."""
+"""Counts of a source's objects by outcome."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from engine.kubernetes.reading.documents import Document, Unreadable
 __all__ = ["IngestReport"]
 
 _KINDS: Final = 20
-"""Most kinds counted separately: the author of an object chooses its kind, so their number is unbounded."""
+"""Maximum number of kinds counted separately, because the author of an object chooses its kind."""
 _OTHERS: Final = "of other kinds"
 
 
 class IngestReport:
-    """Counts objects as they come.
+    """Counter of objects.
 
     Attributes:
-        objects: all of them.
-        taken: inputs made of them.
-        ignored: objects without an input, bookmarks included.
+        objects: all objects.
+        taken: inputs of the objects.
+        ignored: objects without an input, including bookmarks.
         kinds: ignored objects by kind.
-        unreadable: pieces that are no object or give no input.
-        first: of these the first one: `pods.json: line 12: metadata.uid: missing`.
-        errors: errors that servers reported instead of objects.
-        error: the first of these.
+        unreadable: parts of the source that are not an object, or objects without a valid input.
+        first: first of these faults: `pods.json: line 12: metadata.uid: missing`.
+        errors: errors that servers reported in place of objects.
+        error: first of these errors.
     """
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class IngestReport:
 
     @property
     def complete(self) -> bool:
-        """The whole input was readable, and no server reported an error."""
+        """True if the whole source was readable and no server reported an error."""
         return not self.unreadable and not self.errors
 
     def add(self, prefix: str, item: Document | Unreadable, outcome: Outcome | None = None) -> str:
-        """Count an object; return its fault with its place, if it has one.
+        """Count an object; return its fault with its location, or an empty text.
 
         Args:
-            prefix: of its place, `pods.json: `.
-            item: the object, or an unreadable piece.
-            outcome: its inputs; `None`: it is not used.
+            prefix: prefix of the location, such as `pods.json: `.
+            item: object, or an unreadable part of the source.
+            outcome: outcome of the object; `None`: it is not used.
         """
         self.objects += 1
         if isinstance(outcome, Refused):
@@ -72,14 +72,14 @@ class IngestReport:
         return ""
 
     def miss(self, fault: str, objects: int = 1) -> str:
-        """Count something that could not be read, with its place and why; returns that."""
+        """Count an unreadable part of the source; return its fault."""
         self.objects += objects
         self.unreadable += 1
         self.first = self.first or fault
         return fault
 
     def shortfall(self) -> str:
-        """Return a summary of unreadable objects: `3 of 10 objects could not be read; the first: …`; empty: none."""
+        """Return a summary such as `3 of 10 objects could not be read; the first: …`; empty if all were readable."""
         counts = f"{self.unreadable:,} of {self.objects:,} objects"
         return f"{counts} could not be read; the first: {self.first}" if self.unreadable else ""
 

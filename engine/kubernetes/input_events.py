@@ -1,4 +1,4 @@
-"""Inputs that the edge has made, changed before they are appended: by the chain of a pod's owners, its claims, its List."""
+"""Changes of inputs before they are appended: for a pod's owners, its claims, its List."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["event_of", "pod_of", "with_pod"]
 
 
 def event_of(message: Message) -> Event[Any] | None:
-    """Return the event of an input; `None`: a value is beyond a bound, so the shard that takes it makes a dead letter of it."""
+    """Return the event of an input; `None` if a value exceeds a bound, so that the shard makes a dead letter of it."""
     try:
         return decode(message)
     except EventError:
@@ -20,7 +20,7 @@ def event_of(message: Message) -> Event[Any] | None:
 
 
 def pod_of(data: Data) -> PodObserved:
-    """Return the pod that the data of an input of topic `pods` are about."""
+    """Return the pod of an input of topic `pods`."""
     return data.last if isinstance(data, PodDeleted) else cast("PodObserved", data)
 
 

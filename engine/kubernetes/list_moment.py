@@ -1,4 +1,4 @@
-"""The inputs of one List, as of one moment: the same inputs in the same order, whatever the order of its items."""
+"""Inputs of one List as a consistent snapshot: the same inputs in the same order, whatever the order of its items."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from engine.kubernetes.owner_chains import OwnerChains
 __all__ = ["ListMoments", "of_one_moment"]
 
 _ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
-"""Order of kinds: nodes and owners come first, because pods are judged by them."""
+"""Order of topics: nodes and owners first, because pods depend on them."""
 
 _Place = tuple[int, str, str]
 _Group = tuple[str, str, str]
 
 
 class ListMoments:
-    """Holds back what the items of a List became until the last of them, and hands out all of it as of one moment.
+    """Holds the inputs of a List back until its last item, and returns them with one recorded time.
 
-    A List of more than `MOMENT_INPUTS`, or of more than `MOMENT_BYTES`, is several moments.
+    A List with more than `MOMENT_INPUTS` or `MOMENT_BYTES` is split into several such groups.
     """
 
     def __init__(self, chains: OwnerChains) -> None:
-        """Begin; `chains` has the owners of the items."""
+        """Start empty; `chains` has the owners of the items."""
         self._chains = chains
         self._list: tuple[int, str] | None = None
         self._held: list[tuple[Topic, Message]] = []
         self._bytes = 0
 
     def take(self, of_list: tuple[int, str] | None, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
-        """Add an item's inputs and return those that may be appended now.
+        """Add an item's inputs; return the inputs that can be appended now.
 
         Args:
-            of_list: the item's List (`Document.of_list`); `None`: none.
-            inputs: those of the item.
+            of_list: List of the item (`Document.of_list`); `None`: none.
+            inputs: inputs of the item.
         """
         done = [] if of_list == self._list else self.end()
         self._list = of_list
@@ -50,18 +50,18 @@ class ListMoments:
         return [*done, *self.end()] if len(self._held) >= MOMENT_INPUTS or self._bytes >= MOMENT_BYTES else done
 
     def end(self) -> list[tuple[Topic, Message]]:
-        """Return what is held back: no item follows."""
+        """Return the held inputs at the end of the source."""
         held, self._held, self._list, self._bytes = self._held, [], None, 0
         return of_one_moment(self._chains.resolve(held))
 
 
 def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
-    """Return the inputs that the items of one List became, all recorded when the last was, in the order for a stage to take them.
+    """Return the inputs of one List with the recorded time of the last one, in the order in which a stage should process them.
 
-    Pods stand in the order of their creation, so that a pod which was made to replace another one is known as its next attempt. Of
-    several pods of one job each says whether more of them follow. Not those that name a managed job: its size is known without
-    them, and a claim that is not true makes each of them a job of its own. A job that runs by its counts of pods, which state no
-    time, runs since the first of its pods started.
+    Pods are in order of their creation, so that a replacement pod becomes the next attempt. Each of several pods of a job has a
+    flag for whether more of them follow; pods of managed jobs do not, because the size of these jobs is known, and a pod with a
+    false claim becomes a job of its own. A job that runs by its counts of pods, which have no time, has been running since the
+    start of its first pod.
     """
     recorded = max((message.recordedtime for _, message in inputs), default=0)
     inputs = [(topic, message._replace(recordedtime=recorded)) for topic, message in inputs]
@@ -103,7 +103,7 @@ def _pod_of(message: Message) -> PodObserved | None:
 
 
 def _dated(message: Message, start: int) -> Message:
-    """Return a job's observation with the time since which it runs, where it states none: its controller only counts pods."""
+    """Return a job's observation with its start time, if it has none because its controller only counts pods."""
     event = event_of(message)
     data = None if event is None else event.data
     if event is None or not isinstance(data, JobObserved):
@@ -114,5 +114,5 @@ def _dated(message: Message, start: int) -> Message:
 
 
 def _marked(message: Message, *, last: bool) -> Message:
-    event: Event[PodObserved] = decode(message)  # type: ignore[assignment]  # it was looked at before
+    event: Event[PodObserved] = decode(message)  # type: ignore[assignment]  # checked before
     return encode(replace(event, data=replace(event.data, listed="last" if last else "more")), message.key)

@@ -1,7 +1,8 @@
-"""Owners of owners: the job of a pod is the top of its chain of controllers, as far as the objects of the chain were read.
+"""Owner chains: the job of a pod is the top of its chain of controllers, as far as their objects were read.
 
 A Spark executor is controlled by its driver's pod, which a SparkApplication controls; a Flink job manager by a ReplicaSet of a
-Deployment of a FlinkDeployment; the submitter of a RayJob by a Job of the RayJob. What starts jobs by a schedule is above a chain.
+Deployment of a FlinkDeployment; the submitter of a RayJob by a Job of the RayJob. A chain ends below an object that starts jobs by
+a schedule.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OBJECTS: Final = 100_000
 _PODS: Final = 20_000
 _GONE: Final = 10_000
 _LENGTH: Final = 16
-"""Longest chain that is followed."""
+"""Maximum length of a chain."""
 
 
 class _Owner(NamedTuple):
@@ -34,14 +35,14 @@ class _Owner(NamedTuple):
 
 
 class _LastUsed(OrderedDict[str, _Owner]):
-    """Controllers by the uid of what they control; that used longest ago is forgotten first."""
+    """Controllers by uid of the controlled object; the least recently used one is dropped first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
 
     def keep(self, uid: str, owner: _Owner) -> None:
-        """Add a controller as the one used last."""
+        """Store a controller as the most recently used one."""
         self[uid] = owner
         self.move_to_end(uid)
         if len(self) > self._most:
@@ -49,22 +50,22 @@ class _LastUsed(OrderedDict[str, _Owner]):
 
 
 class OwnerChains:
-    """The controllers of the objects of one source, and of their pods the jobs that follow."""
+    """Controllers of the objects of one source, and the jobs of their pods."""
 
     def __init__(self, objects: int = _OBJECTS, pods: int = _PODS, gone: int = _GONE) -> None:
-        """Begin.
+        """Start empty.
 
         Args:
-            objects: most objects whose controllers are kept; those used longest ago are forgotten first.
-            pods: most pods that control no pod yet.
-            gone: most deleted objects; their pods are deleted after them.
+            objects: maximum number of objects whose controllers are stored; the least recently used ones are dropped.
+            pods: maximum number of pods that do not control a pod yet.
+            gone: maximum number of deleted objects; their pods are deleted after them.
         """
         self._objects = _LastUsed(objects)
         self._pods = _LastUsed(pods)
         self._gone = _LastUsed(gone)
 
     def note(self, item: Document | Unreadable) -> None:
-        """Keep the controller of an object that may control pods. The first that it had counts."""
+        """Store the controller of an object that may control pods; its first controller stays."""
         if isinstance(item, Unreadable):
             return
         metadata = mapping(item.content.get("metadata"))
@@ -81,7 +82,7 @@ class OwnerChains:
         table.keep(uid, known or _Owner(above, kind, text(owner.get("name"))))
 
     def resolve(self, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
-        """Return inputs with each pod as one of the job at the top of its chain."""
+        """Return the inputs with each pod assigned to the job at the top of its chain."""
         return [(topic, self._resolved(message) if topic == "pods" else message) for topic, message in inputs]
 
     def _resolved(self, message: Message) -> Message:
@@ -96,7 +97,7 @@ class OwnerChains:
         return encode(replace(event, data=with_pod(event.data, pod), subject=root.uid, correlationid=root.uid), root.uid)
 
     def _chain(self, uid: str) -> list[_Owner]:
-        """Return the owners above an object, the next one first."""
+        """Return the owners above an object, the nearest first."""
         chain: list[_Owner] = []
         seen = {uid}
         while len(chain) < _LENGTH:
@@ -109,7 +110,7 @@ class OwnerChains:
         return chain
 
     def _use(self, uid: str) -> _Owner | None:
-        """Return the controller of an object, which is needed further."""
+        """Return the controller of an object, and mark it as used."""
         for table in (self._objects, self._gone):
             if uid in table:
                 table.move_to_end(uid)
@@ -121,9 +122,9 @@ class OwnerChains:
 
 
 def _of_root(pod: PodObserved, root: _Owner) -> PodObserved | None:
-    """Return a pod as one of a job above its controller; `None`: it has no controller, or is managed.
+    """Return a pod assigned to a job above its controller; `None` if it has no controller, or is managed.
 
-    A completion index without a task counts the pods of one Job, of which the job may have several.
+    A completion index without a task counts the pods of one Job, and the job may have several Jobs.
     """
     if pod.owner is None or pod.managed or root.kind is None:
         return None

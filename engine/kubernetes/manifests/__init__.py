@@ -1,1 +1,1 @@
-"""What is submitted: the one admission of manifests, their rules, and the specification that they become."""
+"""Admission of submitted manifests: their rules, and the resulting specification."""

@@ -1,9 +1,9 @@
-"""`batch/v1` Jobs: their rules, and the specification that they become.
+"""`batch/v1` Jobs: their rules, and the resulting specification.
 
-A Job has one task, `main`, with a replica for each completion; where there are none (a work queue), for each pod that may run
-at once. Kubernetes replaces a failed pod until `backoffLimit` is used up: that is a policy PodFailed → RestartPod with one
-more retry, because the machine counts the failure that ends the job too. With `restartPolicy: OnFailure` the restarts of containers
-in live pods have the same limit of their own: at its last one TaskFailed is raised, which no retry follows.
+A Job has one task, `main`, with a replica per completion, or, in a work queue without completions, per pod that may run at once.
+Kubernetes replaces failed pods until `backoffLimit` is used up: here a policy PodFailed → RestartPod with one more retry, because
+the state machine also counts the failure that ends the job. With `restartPolicy: OnFailure` container restarts in live pods have
+the same limit of their own: the last one raises TaskFailed, without a retry.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from statemachines.spec import JobSpec, Policy, TaskSpec
 __all__ = ["BATCH_JOB", "COMPARED", "TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
 
 BATCH_JOB: Final = "Job"
-"""Kind of these jobs, as distinct from Volcano's."""
+"""Kind of these jobs, to distinguish them from Volcano's."""
 TASK: Final = "main"
 COMPARED: Final = frozenset(
     {"activeDeadlineSeconds", "backoffLimit", "completions", "parallelism", "suspend", "ttlSecondsAfterFinished"}
 )
-"""Fields that are compared as what they mean, if at all: what is left out is the same as its default."""
+"""Fields that updates compare by value, so that a missing field equals its default."""
 _BACKOFF_LIMIT: Final = 6
 _QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
 
 def batch_faults(spec: BatchJobSpec) -> Iterator[Fault]:
-    """Judge a Job's specification (Kubernetes: validation of `batch/v1`)."""
+    """Validate a Job's specification (Kubernetes: validation of `batch/v1`)."""
     yield from at_least(spec.parallelism, 0, "spec.parallelism")
     yield from at_least(spec.completions, 0, "spec.completions")
     yield from at_least(spec.backoff_limit, 0, "spec.backoffLimit")
@@ -52,11 +52,11 @@ def batch_faults(spec: BatchJobSpec) -> Iterator[Fault]:
 
 
 def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str, accelerators: Accelerators) -> JobSpec:
-    """Turn a Job's shape into a specification.
+    """Convert a Job's shape to a specification.
 
     Args:
-        spec: the shape, judged to be in order.
-        given: `spec` of the manifest, for the pod template as it was written.
+        spec: valid shape.
+        given: `spec` of the manifest, for the original pod template.
         queue: name of the queue.
         accelerators: table of the resources that are GPUs.
     """
@@ -92,19 +92,19 @@ def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str, accelerato
 
 
 def batch_replicas(spec: BatchJobSpec) -> int:
-    """Return the replicas of the one task."""
+    """Return the replicas of the only task."""
     if spec.completions is not None:
         return spec.completions
     return 1 if spec.parallelism is None else spec.parallelism
 
 
 def batch_queue(annotations: dict[str, str] | None) -> str:
-    """Return the queue that a Job names (Volcano: an annotation)."""
+    """Return the queue of a Job (Volcano: an annotation)."""
     return (annotations or {}).get(_QUEUE_ANNOTATION) or DEFAULT_QUEUE
 
 
 def batch_unused_fields(spec: BatchJobSpec) -> Iterator[tuple[str, str]]:
-    """Yield path and message for each field that Kubernetes acts on and Lahar does not."""
+    """Yield path and message for each field that Kubernetes supports and Lahar does not."""
     for field, value in (
         ("backoffLimitPerIndex", spec.backoff_limit_per_index),
         ("maxFailedIndexes", spec.max_failed_indexes),

@@ -1,4 +1,4 @@
-"""Two checks of fields, shared by many rules."""
+"""Checks of fields shared by many rules."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def at_least(value: int | None, least: int, path: str) -> Iterator[Fault]:
 
 
 def one_of(value: str | None, allowed: tuple[str, ...], path: str) -> Iterator[Fault]:
-    """Yield a fault if a word is given and not in a closed list; an empty one is none given, as in Go."""
+    """Yield a fault if a text is not in a list of allowed values; as in Go, an empty text counts as not given."""
     if value and value not in allowed:
         yield Fault(path, f"must be {' or '.join(allowed)}")

@@ -1,4 +1,4 @@
-"""Queues, tenants, priority classes, grants, quotas and budgets: objects that are given with `lahar apply` or observed."""
+"""Queues, tenants, priority classes, grants, quotas and budgets: objects from `lahar apply` or from observation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "
 
 
 class Guarantee(Shape):
-    """What a queue keeps even while it is idle (Volcano)."""
+    """Resources that a queue keeps even while idle (Volcano)."""
 
     resource: Resources = Field(default_factory=dict)
 
@@ -47,28 +47,28 @@ class QueueSpec(Shape):
     PASSED = fields("affinity extendClusters type")
 
     state: Literal["", "Open", "Closed"] | None = None
-    """What is wanted; how it stands is told by the object's status. Left out: Open."""
+    """Desired state; the actual one is in the object's status. Default: Open."""
     weight: Annotated[Int32, Field(ge=1, le=65535)] = 1
     capability: Resources | None = None
-    """Hard cap; a resource that it leaves out is not limited."""
+    """Hard limit; resources without an entry are not limited."""
     guarantee: Guarantee | None = None
     deserved: Resources | None = None
-    """Soft share (plugin capacity)."""
+    """Soft share (plugin `capacity`)."""
     reclaimable: bool = True
     parent: str | None = None
     priority: Int32 = 0
     dequeue_strategy: Literal["fifo", "traverse"] | None = None
     preemption: Literal["immediate", "notice", "none"] = "immediate"
     preemption_delay_seconds: NotNegative = 300
-    """From a notice to its execution."""
+    """Time from a notice to its execution (seconds)."""
     reservation_seconds: NotNegative = 60
-    """How long resources freed by a notice are reserved for the preemptor."""
+    """Time for which resources freed by a notice stay reserved for the preemptor (seconds)."""
     min_run_seconds: NotNegative | None = None
-    """Age below which a job that names no limit of its own is no victim."""
+    """Run time below which a job without a limit of its own is no victim (seconds)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> QueueSpec:
-        """Volcano: guarantee ≤ deserved ≤ capability."""
+        """Check the order guarantee ≤ deserved ≤ capability (Volcano)."""
         guaranteed = self.guarantee.resource if self.guarantee is not None else {}
         levels = (("deserved", self.deserved), ("capability", self.capability))
         for name, amount in guaranteed.items():
@@ -90,18 +90,18 @@ class TenantSpec(Shape):
     """`spec` of a tenant."""
 
     priority: Int32 = 0
-    """Compared before the priorities of jobs when victims are chosen."""
+    """Priority of the tenant, compared before job priorities when victims are selected."""
     may_preempt: bool = False
-    """Its privileged jobs may preempt others."""
+    """True if its privileged jobs may preempt others."""
     weight: Annotated[Int32, Field(ge=1)] | None = None
-    """Of its share, which plugin `fairshare` compares; left out: 1, or what a ResourceQuota of the namespace states."""
+    """Weight of its share in plugin `fairshare`; default 1, or the weight in a ResourceQuota of the namespace."""
     budget: Any = None
-    """What it means to spend in a month (`engine.events.budgets`)."""
+    """Monthly budget (`engine.events.budgets`)."""
     description: str | None = None
 
 
 class QueueStatus(Shape):
-    """`status` of a queue, as far as it decides."""
+    """`status` of a queue, as far as scheduling uses it."""
 
     PASSED = fields("allocated completed inqueue pending reservation running unknown")
 
@@ -118,10 +118,10 @@ class Queue(Shape):
     status: QueueStatus = Field(default_factory=QueueStatus)
 
     def projected(self) -> dict[str, Any]:
-        """Return its specification with its state, who closed it, and its place in the hierarchy of plugin `drf`.
+        """Return its specification with its state, the closing parent, and its position in the hierarchy of plugin `drf`.
 
         Raises:
-            ObjectError: the annotations of hierarchy are wrong.
+            ObjectError: the annotations of the hierarchy are invalid.
         """
         spec = _dumped(self.spec, set(type(self.spec).model_fields) - {"state"})
         stated = self.metadata.annotations or {}
@@ -140,7 +140,7 @@ class Queue(Shape):
 
 
 class Tenant(Shape):
-    """A tenant, to whom jobs belong by the label `lahar/tenant` or by their namespace."""
+    """A tenant; jobs belong to it by the label `lahar/tenant` or by their namespace."""
 
     PASSED = fields("apiVersion kind status")
 
@@ -149,7 +149,7 @@ class Tenant(Shape):
 
 
 class PriorityClass(Shape):
-    """A priority class (Kubernetes keeps its fields at the top)."""
+    """A priority class, whose fields are at the top level (Kubernetes)."""
 
     PASSED = fields("apiVersion kind")
 
@@ -165,13 +165,13 @@ Names = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)
 
 
 class GrantSpec(Shape):
-    """`spec` of a grant: which principals may act on which jobs. In a cluster with a grant, all other principals are refused."""
+    """`spec` of a grant: principals and the jobs on which they may act. With grants in a cluster, other principals are rejected."""
 
     principals: Names
     namespaces: Names | None = None
-    """Of the jobs; left out: any, of the tenants named."""
+    """Namespaces of the jobs; default: all, of the given tenants."""
     tenants: Names | None = None
-    """Of the jobs; left out: that of the namespace itself, which a job has unless a label says otherwise."""
+    """Tenants of the jobs; default: the tenant of the namespace, which a job has without a tenant label."""
 
     @model_validator(mode="after")
     def _limited(self) -> GrantSpec:
@@ -181,7 +181,7 @@ class GrantSpec(Shape):
 
 
 class PriceBook(Shape):
-    """What usage costs; its `spec` is that of `engine.events.prices`."""
+    """Prices of usage; the `spec` is defined in `engine.events.prices`."""
 
     PASSED = fields("apiVersion kind")
 
@@ -190,7 +190,7 @@ class PriceBook(Shape):
 
 
 class Grant(Shape):
-    """Whom the cluster lets submit, update, delete and command jobs, raise their events and report about them."""
+    """Permission to submit, update, delete and command jobs, to raise their events and to report about them."""
 
     PASSED = fields("apiVersion kind")
 
@@ -210,14 +210,14 @@ OBJECT_KINDS: Final[dict[str, type[AnyObject]]] = {
     "PodDisruptionBudget": PodDisruptionBudget,
 }
 _NAMESPACED: Final = frozenset({"ResourceQuota", "PodDisruptionBudget"})
-"""Kinds that have a name in each namespace: `NAMESPACE/NAME` in the facts."""
+"""Kinds with a name per namespace: `NAMESPACE/NAME` in the facts."""
 
 
 def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
     """Validate an object of one of `OBJECT_KINDS`.
 
     Returns:
-        The fact, its `spec` with all defaults, in Kubernetes' spelling; and a warning for each field that is not known.
+        The fact, its `spec` with all defaults and Kubernetes' field names; and a warning for each unknown field.
 
     Raises:
         ObjectError: a field has the wrong type or value, `metadata.name` is missing, or the kind is another one.
@@ -257,7 +257,7 @@ def _dumped(part: Shape, known: set[str]) -> dict[str, Any]:
 
 
 def _price_book(found: PriceBook) -> dict[str, Any]:
-    """Return the specification of a price book as it was given: its numbers are texts."""
+    """Return the specification of a price book unchanged, because its numbers are texts."""
     book, faults = read_book(found.spec, given=True)
     if book is None:
         raise ObjectError("PriceBook", faults)
@@ -265,7 +265,7 @@ def _price_book(found: PriceBook) -> dict[str, Any]:
 
 
 def delete_object(content: dict[str, Any]) -> ObjectDeleted:
-    """Return the fact that an object of one of `OBJECT_KINDS` is gone.
+    """Return the deletion of an object of one of `OBJECT_KINDS`.
 
     Raises:
         ObjectError: `metadata.name` is missing, or the kind is another one.

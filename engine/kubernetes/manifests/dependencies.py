@@ -1,4 +1,4 @@
-"""Which task waits for which (Volcano: the topological sort of `dependsOn`)."""
+"""Dependencies between tasks (Volcano: the topological sort of `dependsOn`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ __all__ = ["order_of"]
 def order_of(tasks: list[Task]) -> list[str] | None:
     """Return the tasks' names, dependencies first; `None` if there is no such order.
 
-    There is none when tasks wait for each other, or one for itself, for a task that does not exist, or twice for the same (in
-    Volcano's count that never goes down to nothing). Where several orders would do, a task that has just become free comes
-    before those that were free earlier, as with Volcano's stack.
+    There is none for cyclic dependencies, a dependency on an unknown task, or a repeated one (Volcano's count of it never reaches
+    zero). Of several possible orders, the task that was released last comes first, as with Volcano's stack.
     """
     waiting: dict[str, int] = {}
     followers: dict[str, list[str]] = {}

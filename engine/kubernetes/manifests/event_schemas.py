@@ -1,7 +1,7 @@
-"""JSON Schemas (2020-12) of the data of custom events.
+"""JSON Schemas (2020-12) for the data of custom events.
 
-A schema is a program that a user hands in and that runs while everybody else of the shard waits. So its size is bounded, its
-patterns match in linear time (RE2), and what judging one event's data may cost is counted (`schema_steps`).
+A user's schema runs while all other jobs of the shard wait. So its size is bounded, its patterns match in linear time (RE2), and
+the cost of validating one event's data is limited (`schema_steps`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.kubernetes.reading.shapes import child
 __all__ = ["data_fault", "schema_fault"]
 
 _LONGEST_FAULT: Final = 500
-"""Characters; the validator's messages quote what they are about."""
+"""Maximum length of a fault (characters), because the validator quotes the data."""
 _VALUES_OF_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data, not schemas."""
 
@@ -31,11 +31,11 @@ _VALUES_OF_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) -> str | None:
     """Return the fault of a schema, or `None`.
 
-    It must satisfy the meta-schema, stay within the bounds, and refer to nothing but itself: the engine fetches nothing.
+    It must satisfy the meta-schema, stay within the bounds, and refer only to itself, because the engine fetches nothing.
 
     Args:
-        schema: the schema.
-        budget: what the patterns of this schema and of the job's others may cost; `None`: it has no others.
+        schema: schema to check.
+        budget: remaining cost of all patterns of the job; `None`: the schema is the job's only one.
     """
     budget = budget or PatternBudget()
     if deeper_than(SCHEMA_NESTING, schema):
@@ -61,7 +61,7 @@ def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) ->
     for reference in (value for name, value in keywords if name in {"$ref", "$dynamicRef"} and isinstance(value, str)):
         try:
             found = resolver.lookup(reference).contents
-        except Exception:  # noqa: BLE001 - a pointer into a text or a number ends in whatever Python says of that
+        except Exception:  # noqa: BLE001 - a pointer into a text or a number may raise any error
             return f"refers to {_short(reference)}, which it does not contain: a schema must be self-contained"
         if not isinstance(found, dict | bool):
             return f"refers to {_short(reference)}, which is no schema"
@@ -69,11 +69,11 @@ def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) ->
 
 
 def data_fault(schema: dict[str, Any] | None, data: dict[str, Any]) -> str | None:
-    """Return why an event's data are refused, or `None`: they break the schema that its job declares, or a bound.
+    """Return the reason to reject an event's data, or `None`: they violate the schema of the job, or a bound.
 
     Args:
-        schema: one that has been judged; `None` takes any data.
-        data: the event's data.
+        schema: valid schema; `None` accepts any data.
+        data: data of the event.
     """
     if json_bytes(data) > EVENT_DATA_BYTES:
         return f"data: more than {EVENT_DATA_BYTES:,} bytes as JSON"
@@ -86,13 +86,13 @@ def data_fault(schema: dict[str, Any] | None, data: dict[str, Any]) -> str | Non
             error = next(BoundedValidator(schema, registry=Registry()).iter_errors(data), None)
     except StepsExceededError as why:
         return f"the schema cannot be applied to the data: {why}"
-    except Exception as why:  # noqa: BLE001 - a schema is a program of the user's
+    except Exception as why:  # noqa: BLE001 - a schema is third-party code
         return f"the schema cannot be applied to the data: {_short(str(why))}"
     return None if error is None else f"{child('data', *error.absolute_path)}: {_short(error.message)}"
 
 
 def _keywords(schema: object) -> Iterator[tuple[str, Any]]:
-    """Yield every keyword of a schema and of the schemas within it."""
+    """Yield every keyword of a schema and its subschemas."""
     if isinstance(schema, dict):
         for key, value in schema.items():
             yield key, value

@@ -13,13 +13,13 @@ __all__ = ["generated_name", "read_identity"]
 
 
 def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str, str]:
-    """Return namespace, name and tenant of a job that is submitted, of any manifest and without judging it.
+    """Return namespace, name and tenant of a submitted job, without validating the manifest.
 
-    They equal those of `read_manifest` for a manifest that it accepts.
+    They equal those of `read_manifest` for a valid manifest.
 
     Args:
         manifest: the object.
-        seed: distinguishes two submissions of one `generateName`, such as the command's id.
+        seed: distinguishes submissions with the same `generateName`, such as the command's id.
     """
     metadata = mapping(manifest.get("metadata"))
     namespace, name, _ = job_name(manifest)
@@ -28,5 +28,5 @@ def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str
 
 
 def generated_name(prefix: str, seed: str) -> str:
-    """Return a name for a `generateName`, as Kubernetes would make one: the prefix and five digits of the seed's digest."""
+    """Return a name for a `generateName`, like Kubernetes: the prefix and five digits of the seed's digest."""
     return prefix and prefix[:58] + sha256(seed.encode(errors="replace")).hexdigest()[:5]

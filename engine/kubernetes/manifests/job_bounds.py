@@ -1,6 +1,6 @@
-"""How large a job may be: Lahar's own bounds, beside the rules of Kubernetes and Volcano.
+"""Bounds on the size of a job: Lahar's own, beside the rules of Kubernetes and Volcano.
 
-A manifest beyond one of them is judged no further: what the other rules cost grows with its size.
+A manifest beyond a bound is validated no further, because the cost of the other rules grows with its size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["first_faults", "job_faults", "manifest_faults", "own_faults", "repli
 
 
 def manifest_faults(manifest: object) -> Iterator[Fault]:
-    """Judge the size of a manifest before anything else looks at it."""
+    """Check the size of a manifest before any other rule."""
     if deeper_than(NESTING, manifest):
         yield Fault("", f"is nested more than {NESTING} deep")
     elif more_than(MANIFEST_VALUES, manifest):
@@ -40,13 +40,13 @@ def manifest_faults(manifest: object) -> Iterator[Fault]:
 
 
 def job_faults(spec: VolcanoJobSpec | BatchJobSpec, metadata: Metadata, replicas: int, most_replicas: int) -> Iterator[Fault]:
-    """Judge the size of a job.
+    """Check the size of a job.
 
     Args:
-        spec: its shape.
-        metadata: of the job.
-        replicas: of all its tasks together.
-        most_replicas: how many it may have.
+        spec: shape of the job.
+        metadata: metadata of the job.
+        replicas: replicas of all its tasks.
+        most_replicas: maximum number of replicas.
     """
     for name, labels in (("labels", metadata.labels), ("annotations", metadata.annotations)):
         yield from _count(labels, LABELS, name, child("metadata", name))
@@ -62,26 +62,26 @@ def job_faults(spec: VolcanoJobSpec | BatchJobSpec, metadata: Metadata, replicas
 
 
 def replica_faults(replicas: int, most: int, path: str) -> Iterator[Fault]:
-    """Judge the number of replicas of a job.
+    """Check the number of replicas of a job.
 
     Args:
-        replicas: of all its tasks together.
-        most: how many it may have.
-        path: where they are given.
+        replicas: replicas of all its tasks.
+        most: maximum number of replicas.
+        path: path of the field that defines them.
     """
     if replicas > most:
         yield Fault(path, f"the job has {replicas:,} replicas, more than {most:,} (max_replicas)")
 
 
 def own_faults(own: LaharSpec, path: str) -> Iterator[Fault]:
-    """Judge the size of Lahar's own fields, which stand at `path`."""
+    """Check the size of Lahar's own fields at `path`."""
     yield from _count(own.rules, RAISE_RULES, "rules", child(path, "raise"))
     yield from _count(own.custom_events, CUSTOM_EVENTS, "custom events", child(path, "customEvents"))
     yield from _count(own.tasks, TASKS, "tasks", child(path, "tasks"))
 
 
 def first_faults(faults: Iterable[Fault]) -> list[Fault]:
-    """Return the faults that are named: the first of each path, since two rules that a field breaks need one correction."""
+    """Return the faults to report: the first of each path, because two rules that a field violates need one correction."""
     found = list(islice(faults, FAULTS + 1))
     if len(found) > FAULTS:
         found[FAULTS] = Fault("…", f"more than {FAULTS} faults: the rest is not named")

@@ -1,4 +1,4 @@
-"""Shapes of the two kinds of job that Lahar accepts: Volcano's vcjob and `batch/v1` Job."""
+"""Shapes of the accepted kinds of jobs: Volcano's vcjob and the `batch/v1` Job."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class LifecyclePolicy(Shape):
 
     @property
     def all_events(self) -> list[str]:
-        """`events` and `event`, each once."""
+        """`events` and `event` without duplicates."""
         return list(dict.fromkeys([*(self.events or []), *([self.event] if self.event else [])]))
 
 
 class DependsOnSpec(Shape):
-    """Tasks that a task waits for."""
+    """Tasks on which a task depends."""
 
     name: list[str] | None = None
     iteration: str | None = None
 
 
 class NetworkTopology(Shape):
-    """How far apart in the network pods may be."""
+    """Maximum network distance of pods."""
 
     mode: str | None = None
     highest_tier_allowed: Int32 | None = None
@@ -74,7 +74,7 @@ class Task(Shape):
 
 
 class VolumeSpec(Shape):
-    """A volume that Volcano mounts into every pod of the job."""
+    """Volume that Volcano mounts into every pod of the job."""
 
     mount_path: str | None = None
     volume_claim_name: str | None = None
@@ -121,7 +121,7 @@ class BatchJobSpec(Shape):
 
 
 class _Job(Shape):
-    # `lahar` is read by a schema of its own, `status` is not ours to judge.
+    # `lahar` has its own schema; `status` is not validated.
     PASSED = frozenset({"lahar", "status"})
 
     api_version: str | None = None

@@ -1,4 +1,4 @@
-"""Rules of Lahar's own fields."""
+"""Rules for Lahar's own fields."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["lahar_faults"]
 _PHASES: Final[dict[str, tuple[str, ...]]] = {"job": JOB_PHASES, "task": TASK_PHASES, "replica": ATTEMPT_PHASES}
 _EVENT_NAME: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_.]{0,62}", re.ASCII)
 _COMPARED: Final = 100
-"""Rules whose reasons are compared with Lahar's, which takes about a millisecond each."""
+"""Maximum number of rules whose reasons are compared with Lahar's, at about a millisecond each."""
 
 
 def lahar_faults(own: LaharSpec, replicas: Mapping[str, int], path: str) -> Iterator[Fault]:
-    """Judge Lahar's own fields.
+    """Validate Lahar's own fields.
 
     Args:
-        own: their shape.
-        replicas: the job's tasks and how many replicas each has.
-        path: where the fields stand.
+        own: shape of the fields.
+        replicas: replicas by task of the job.
+        path: path of the fields.
     """
     yield from one_of(own.on_preempted, ("Requeue", "Abort", "Terminate"), child(path, "onPreempted"))
     yield from at_least(own.min_run_seconds, 0, child(path, "minRunSeconds"))
@@ -92,7 +92,7 @@ def _rule_faults(rule: RaiseShape, replicas: Mapping[str, int], path: str) -> It
 
 
 def _reason_faults(reason: str, path: str) -> Iterator[Fault]:
-    """Judge a reason: controllers have reasons of their own, so only one that is almost one of Lahar's is a fault."""
+    """Reject a misspelt reason of Lahar; other reasons are valid, because controllers have their own."""
     try:
         must_not_be_misspelt("reason", [reason], REASONS)
     except UnknownNameError as error:

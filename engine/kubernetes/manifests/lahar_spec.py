@@ -1,7 +1,7 @@
 """Lahar's own fields of a job: the annotation `lahar/spec`, or `lahar:` at the top of a manifest.
 
-A real API server prunes fields of a vcjob that it does not know, hence the annotation (YAML or JSON). What stands at its top
-is of the whole job; what is of one task stands under `tasks: {NAME: …}`.
+The annotation (YAML or JSON) exists because a real API server prunes unknown fields of a vcjob. Fields at its top apply to the
+whole job; fields of one task are under `tasks: {NAME: …}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ANNOTATION", "MAIN_EVENTS", "LaharSpec", "LaharTask", "RaiseShape", 
 ANNOTATION: Final = "lahar/spec"
 
 MAIN_EVENTS: Final = frozenset({"MainTaskEvent", "MainTaskFailedEvent"})
-"""Raised by the end of a task with `main: true`."""
+"""Events raised by the end of a task with `main: true`."""
 
 
 class WhenShape(Shape):
@@ -37,7 +37,7 @@ class WhenShape(Shape):
 
     @property
     def meant_level(self) -> str:
-        """`level`; where it is left out: a replica's for an exit code, else the first of task, replica, job with that phase."""
+        """Level of the rule; default: replica for an exit code, otherwise the first of task, replica, job with that phase."""
         if self.level:
             return self.level
         if self.exit_code is not None:
@@ -55,7 +55,7 @@ class RaiseShape(Shape):
 
 
 class LaharTask(Shape):
-    """What is Lahar's own of one task."""
+    """Lahar's own fields of one task."""
 
     main: bool | None = None
     min_succeeded: Int32 | None = None
@@ -63,7 +63,7 @@ class LaharTask(Shape):
 
 
 class LaharSpec(Shape):
-    """What is Lahar's own of a job."""
+    """Lahar's own fields of a job."""
 
     preempt: bool | None = None
     on_preempted: str | None = None
@@ -77,7 +77,7 @@ class LaharSpec(Shape):
     @model_validator(mode="before")
     @classmethod
     def _one_rule_is_a_list_of_one(cls, value: object) -> object:
-        # `raise: NAME` beside `when: {…}` is how the rule is spoken; `raise: {raise: NAME, when: {…}}` is one rule without a list.
+        # Short forms: `raise: NAME` beside `when: {…}`, and one rule without a list, `raise: {raise: NAME, when: {…}}`.
         if isinstance(value, dict) and isinstance(value.get("raise"), str):
             rest = {key: one for key, one in value.items() if key != "when"}
             return {**rest, "raise": [{"raise": value["raise"], "when": value.get("when")}]}
@@ -94,14 +94,14 @@ class LaharSpec(Shape):
 
 
 def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[LaharSpec, str, list[Fault]]:
-    """Read Lahar's own fields, from where they stand.
+    """Parse Lahar's own fields from the annotation or the manifest.
 
     Args:
-        annotations: the job's annotations.
-        own: what stands under `lahar` at the top of the manifest; `None`: nothing.
+        annotations: annotations of the job.
+        own: value of `lahar` at the top of the manifest; `None`: absent.
 
     Returns:
-        The shape (empty if there is none, or it is faulty), the path at which it stands, and the faults of its form.
+        The shape (empty if absent or invalid), its path, and the faults of its form.
     """
     text = (annotations or {}).get(ANNOTATION)
     path = "lahar" if text is None else child("metadata.annotations", ANNOTATION)
@@ -111,7 +111,7 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
         if len(text.encode(errors="replace")) > LAHAR_SPEC_BYTES:
             return LaharSpec(), path, [Fault(path, f"has more than {LAHAR_SPEC_BYTES:,} bytes")]
         try:
-            # Submissions in a log are read here too, and what they mean must not change.
+            # Also used to read submissions in a log, whose meaning must not change.
             documents = read_yaml(text.encode(errors="replace"), unique=False)
         except UnreadableYamlError as error:
             return LaharSpec(), path, [Fault(path, f"cannot be read: {error}")]
@@ -125,7 +125,7 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
 
 
 def apply_lahar_spec(own: LaharSpec, spec: JobSpec) -> None:
-    """Write Lahar's own fields into a specification; they have been judged, and name tasks that exist."""
+    """Store Lahar's own, valid fields in a specification."""
     spec.preempt = bool(own.preempt)
     spec.on_preempted = "Abort" if own.on_preempted == "Abort" else "Terminate" if own.on_preempted == "Terminate" else "Requeue"
     spec.raise_rules = tuple(_rule(rule) for rule in own.rules or [])

@@ -1,7 +1,7 @@
 """Regular expressions of users, matched in linear time.
 
-Python's own engine tries alternatives one after the other: `^(a+)+$` takes 2^n steps. RE2 reads a text once; what only
-backtracking can do (look-around, back-references) it refuses.
+Python's engine backtracks: `^(a+)+$` takes 2^n steps. RE2 reads a text once and rejects what needs backtracking (look-around,
+back-references).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _UNICODE: Final = re.compile(r"(\\[^u])|\\u([0-9A-Fa-f]{4})", re.DOTALL)
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2's binding has no types
-    r"""Return a pattern that is ready to search; JavaScript's `\uXXXX` is read, as JSON Schema means its dialect.
+    r"""Return a compiled pattern; JavaScript's `\uXXXX` is supported, as in JSON Schema's dialect.
 
     Raises:
-        re2.error: it is no pattern, too large, or one that no linear-time matcher knows.
+        re2.error: the pattern is invalid, too large, or not matchable in linear time.
     """
     return re2.compile(_UNICODE.sub(lambda found: found[1] or f"\\x{{{found[2]}}}", pattern), _OPTIONS)
 
@@ -49,7 +49,7 @@ class PatternBudget:
         self._instructions = SCHEMA_PATTERN_INSTRUCTIONS
 
     def fault(self, pattern: str) -> str | None:
-        """Return why a pattern is refused, or `None`. Beyond the budget it is refused without being compiled."""
+        """Return the reason to reject a pattern, or `None`. Beyond the budget it is rejected without being compiled."""
         self._characters -= len(pattern)
         if self._characters < 0:
             return f"the patterns of a job's schemas may have {SCHEMA_PATTERN_CHARACTERS:,} characters together"
@@ -60,7 +60,7 @@ class PatternBudget:
         except re2.error as error:
             told = error.args[0] if error.args else ""
             told = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
-            if "too large" in told:  # found out by compiling it up to that size: another one would cost as much
+            if "too large" in told:  # compiled up to the limit, which costs the rest of the budget
                 self._instructions = -1
             return f"{told[:200]}; patterns are those of RE2, which match in linear time: no look-around, no back-references"
         except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Job manifests as submitted, read into the specification that the rules use.
+"""Submitted job manifests, converted to the specification that the state machines use.
 
     manifest ─► shape (types) ─► defaults ─► rules ─► statemachines.spec.JobSpec
 
-Nothing here raises, whatever the manifest: an error is a fault with its path, a doubtful value a warning.
+No manifest raises an exception: an error is a fault with its path, a doubtful value a warning.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["ReadJob", "read_manifest", "replacement_faults", "update_spec"]
 _VOLCANO: Final = "batch.volcano.sh/"
 _ACCEPTED: Final = "write apiVersion batch.volcano.sh/v1alpha1 or batch/v1, kind Job"
 _ALWAYS_THERE: Final = ({"name": "root", "state": "Open"}, {"name": DEFAULT_QUEUE, "state": "Open"})
-"""Queues that Volcano makes itself."""
+"""Queues that Volcano creates itself."""
 
 
 def read_manifest(
@@ -56,19 +56,19 @@ def read_manifest(
     most_replicas: int = REPLICAS,
     accelerators: Accelerators = BUILT_IN,
 ) -> ReadJob:
-    """Read and judge a job that is submitted.
+    """Parse and validate a submitted job.
 
     Args:
-        manifest: a decoded manifest: a vcjob (`batch.volcano.sh/*`) or a `batch/v1` Job, anything else is a fault.
-        strict: warnings are faults.
-        queues: the queues that exist beside Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
-        seed: distinguishes two submissions of one `generateName`, such as the command's id.
-        most_replicas: how many replicas a job may have, all tasks together.
+        manifest: decoded manifest: a vcjob (`batch.volcano.sh/*`) or a `batch/v1` Job; anything else is a fault.
+        strict: report warnings as faults.
+        queues: existing queues besides Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
+        seed: distinguishes submissions with the same `generateName`, such as the command's id.
+        most_replicas: maximum number of replicas of all tasks.
         accelerators: table of the resources that are GPUs.
     """
     job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas, accelerators)
     if strict:
-        # A warning comes first: a field that is not known may be the cause of another fault.
+        # Warnings come first, because an unknown field may be the cause of another fault.
         job.faults = first_faults([*(Fault(path, message) for path, message in warnings), *job.faults])
         job.spec = job.spec if not job.faults else JobSpec()
     else:
@@ -79,27 +79,27 @@ def read_manifest(
 def update_spec(
     old: JobSpec, manifest: object, most_replicas: int = REPLICAS, accelerators: Accelerators = BUILT_IN
 ) -> tuple[JobSpec, list[Fault]]:
-    """Read a manifest that is to replace the one a job was submitted with.
+    """Parse a manifest that replaces the one with which a job was submitted.
 
-    Only `minAvailable`, the tasks' `replicas` and `minAvailable`, and `priorityClassName` may differ (Volcano). What the new
-    manifest leaves out is filled in anew, so a task that grows takes a minimum that was never stated along.
+    Only `minAvailable`, the tasks' `replicas` and `minAvailable`, and `priorityClassName` may differ (Volcano). Defaults are
+    derived anew from the new manifest, so that a default minimum grows with its task.
 
     Args:
-        old: the specification as it stands; its templates may have been dropped.
-        manifest: the whole new manifest.
-        most_replicas: how many replicas a job may have, all tasks together.
-        accelerators: table of the resources that are GPUs. A job whose templates are as they were keeps the requests that
-            it was opened with, whatever the table is now.
+        old: current specification, perhaps without templates.
+        manifest: complete new manifest.
+        most_replicas: maximum number of replicas of all tasks.
+        accelerators: table of the resources that are GPUs. A job with unchanged templates keeps the requests with which it was
+            opened.
 
     Returns:
-        The new specification, without templates where the old one has none, and no faults; or the old one and the faults.
+        The new specification, without templates if the old one has none, and no faults; or the old one and the faults.
     """
     # A running job stays in its queue, even if the queue was closed or deleted.
     job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas, accelerators)
     if old.fixed and job.spec.fixed == old.fixed:
         for task, before in zip(job.spec.tasks, old.tasks, strict=False):
             task.requests = before.requests
-    if job.kind == BATCH_JOB and not job.faults:  # no manifest states these rules: a job keeps those that it was opened with
+    if job.kind == BATCH_JOB and not job.faults:  # these rules are not in a manifest; a job keeps its own
         job.spec.policies = old.policies
         for task, before in zip(job.spec.tasks, old.tasks, strict=False):
             task.max_retry = before.max_retry
@@ -112,16 +112,16 @@ def update_spec(
 
 
 def replacement_faults(old: object, new: object) -> list[Fault]:
-    """Judge a vcjob's manifest that is to replace another one, field by field; nothing is said of what is no vcjob.
+    """Return the faults of a vcjob's manifest that replaces another, by field; none if one of them is not a vcjob.
 
-    `update_spec`, which has the digest of the old one alone, refuses what this refuses, and more: what stands below `lahar`.
+    `update_spec`, which has only a digest of the old manifest, rejects the same changes and also those below `lahar`.
     """
     before, after = (_filled(manifest) for manifest in (old, new))
     return [] if before is None or after is None else first_faults(update_faults(after, before.written(), after.written()))
 
 
 def _filled(manifest: object) -> VolcanoJobSpec | None:
-    """Return the shape of a vcjob's `spec` with its defaults; `None`: it is none."""
+    """Return the shape of a vcjob's `spec` with its defaults; `None` if it is not a vcjob."""
     if any(manifest_faults(manifest)):
         return None
     shape, _ = read_shape(VolcanoJob, manifest)
@@ -223,7 +223,7 @@ def _read_batch(
 
 
 def _head(kind: str, given: Metadata | None, seed: str) -> tuple[Metadata, ReadJob, list[tuple[str, str]]]:
-    """Return the metadata with name and namespace filled in, a job with nothing but its head, and warnings about the name."""
+    """Return the metadata with name and namespace, a job with only these, and warnings about the name."""
     metadata = given or Metadata()
     metadata.namespace = metadata.namespace or "default"
     if not metadata.name and metadata.generate_name:

@@ -1,6 +1,6 @@
-"""The names that Kubernetes accepts.
+"""Names that Kubernetes accepts.
 
-Each function returns what is wrong with a text, or `None` (Kubernetes: `k8s.io/apimachinery/pkg/util/validation`).
+Each function returns the fault of a text, or `None` (Kubernetes: `k8s.io/apimachinery/pkg/util/validation`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.A
 
 
 def label_fault(text: str) -> str | None:
-    """Judge a DNS-1123 label: a container, a volume, a namespace."""
+    """Check a DNS-1123 label: the name of a container, a volume, a namespace."""
     if len(text) <= 63 and _LABEL.fullmatch(text):
         return None
     return "must be a DNS-1123 label: at most 63 lower case letters, digits and '-', beginning and ending with a letter or digit"
 
 
 def subdomain_fault(text: str) -> str | None:
-    """Judge a DNS-1123 subdomain: most objects."""
+    """Check a DNS-1123 subdomain: the name of most objects."""
     if len(text) <= 253 and _SUBDOMAIN.fullmatch(text):
         return None
     return (
@@ -33,7 +33,7 @@ def subdomain_fault(text: str) -> str | None:
 
 
 def qualified_name_fault(text: str) -> str | None:
-    """Judge a qualified name, with or without `PREFIX/`: a label's key, and what Volcano asks of names of jobs and pods."""
+    """Check a qualified name, with or without `PREFIX/`: a label's key, and Volcano's names of jobs and pods."""
     prefix, slash, name = text.rpartition("/")
     if slash and subdomain_fault(prefix):
         return "must have a DNS-1123 subdomain before its '/'"
@@ -43,7 +43,7 @@ def qualified_name_fault(text: str) -> str | None:
 
 
 def label_value_fault(text: str) -> str | None:
-    """Judge the value of a label; it may be empty."""
+    """Check the value of a label; it may be empty."""
     if not text or (len(text) <= 63 and _QUALIFIED.fullmatch(text)):
         return None
     return "must be at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"

@@ -1,4 +1,4 @@
-"""Quotas and disruption budgets of namespaces, projected to what scheduling reads of them."""
+"""Quotas and disruption budgets of namespaces, projected to the fields that scheduling uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields
 __all__ = ["NAMESPACE_WEIGHT", "NotNegative", "PodDisruptionBudget", "ResourceQuota", "Resources"]
 
 NAMESPACE_WEIGHT: Final = "volcano.sh/namespace.weight"
-"""Name in a quota's `hard` that is no resource, but the weight of the namespace in plugin `fairshare` (seeds: Volcano's tests)."""
+"""Key in a quota's `hard` for the weight of the namespace in plugin `fairshare`; not a resource (seeds: Volcano's tests)."""
 
 NotNegative = Annotated[Int32, Field(ge=0)]
 
@@ -25,7 +25,7 @@ def _quantity(value: str | float) -> str:
 
 Quantity = Annotated[str | int | float, AfterValidator(_quantity)]
 Resources = dict[str, Quantity]
-"""Amounts by resource name, as quantities."""
+"""Quantities by resource name."""
 
 
 class QuotaSpec(Shape):
@@ -38,7 +38,7 @@ class QuotaSpec(Shape):
 
 
 class ResourceQuota(Shape):
-    """How much the pods of a namespace may ask for together (Kubernetes)."""
+    """Limit on the total requests of the pods of a namespace (Kubernetes)."""
 
     PASSED = fields("apiVersion kind")
 
@@ -47,7 +47,7 @@ class ResourceQuota(Shape):
     status: QuotaSpec = Field(default_factory=QuotaSpec)
 
     def projected(self) -> dict[str, Any]:
-        """Return limits as the cluster enforces them (`status`, else `spec`), what is used, the weight, whether it is scoped."""
+        """Return the enforced limits (`status`, otherwise `spec`), the usage, the weight, and whether the quota has scopes."""
         hard = dict(self.status.hard or self.spec.hard)
         used = {name: amount for name, amount in self.status.used.items() if name != NAMESPACE_WEIGHT}
         weight = hard.pop(NAMESPACE_WEIGHT, None)
@@ -66,7 +66,7 @@ class SelectorRequirement(Shape):
 
 
 class Selector(Shape):
-    """Which pods are meant; without conditions all of the namespace."""
+    """Selector of pods; without conditions it selects all pods of the namespace."""
 
     match_labels: dict[str, str] = Field(default_factory=dict)
     match_expressions: list[SelectorRequirement] = Field(default_factory=list)
@@ -89,7 +89,7 @@ class BudgetStatus(Shape):
 
 
 class PodDisruptionBudget(Shape):
-    """How many of the pods that it selects may be disturbed (Kubernetes)."""
+    """Limit on the disruptions of the selected pods (Kubernetes)."""
 
     PASSED = fields("apiVersion kind")
 
@@ -98,7 +98,7 @@ class PodDisruptionBudget(Shape):
     status: BudgetStatus = Field(default_factory=BudgetStatus)
 
     def projected(self) -> dict[str, Any]:
-        """Return the selector, absent where no pod is meant, and the disruptions that the cluster allows now."""
+        """Return the selector, absent if it selects no pod, and the number of currently allowed disruptions."""
         selector = self.spec.selector
         meant = {} if selector is None else {"selector": selector.model_dump(mode="json", by_alias=True, exclude_none=True)}
         return {**meant, "disruptionsAllowed": self.status.disruptions_allowed}

@@ -1,4 +1,4 @@
-"""Rules of requests and limits, of containers and of whole pods (Kubernetes: resource validation)."""
+"""Rules for requests and limits, of containers and of whole pods (Kubernetes: resource validation)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _HUGE_PAGES: Final = "hugepages-"
 
 
 def resource_faults(resources: Resources | None, path: str) -> Iterator[Fault]:
-    """Judge a container's requests and limits.
+    """Validate a container's requests and limits.
 
-    Quantities must be readable and not negative, a request at most its limit. A resource that cannot be overcommitted (a
-    device, huge pages) needs a limit, and the request equals it; devices come in whole numbers.
+    Quantities must be valid and not negative, a request at most its limit. A resource that cannot be overcommitted (devices, huge
+    pages) needs a limit equal to the request; devices are whole numbers.
     """
     if resources is None:
         return
@@ -47,11 +47,10 @@ def resource_faults(resources: Resources | None, path: str) -> Iterator[Fault]:
 
 
 def pod_level_faults(spec: PodSpec, path: str) -> Iterator[Fault]:
-    """Judge the resources of the whole pod: each request covers its containers' and is at most its limit.
+    """Validate the resources of the whole pod: each request covers its containers' requests and is at most its limit.
 
     Args:
-        spec: the pod's specification; its `resources` are looked at only here, for a cluster that does not know them ignores
-            whatever stands there.
+        spec: specification of the pod; its `resources` are validated only here, because clusters without this feature ignore them.
         path: path of `resources`.
     """
     given = (spec.model_extra or {}).get("resources")
@@ -78,7 +77,7 @@ def pod_level_faults(spec: PodSpec, path: str) -> Iterator[Fault]:
 
 
 def readable_quantity(value: object) -> Fraction | None:
-    """Return a quantity, or `None` if there is none or it cannot be read."""
+    """Return a quantity; `None` if it is missing or invalid."""
     try:
         return parse_quantity(value)
     except QuantityError:
@@ -108,7 +107,7 @@ def _overcommits(name: str) -> bool:
 
 
 def _needed(spec: PodSpec, name: str) -> Fraction:
-    """Return the sum over containers and sidecars, or the running maximum over the init containers if that is larger."""
+    """Return the sum over containers and sidecars, or the peak during the init containers if it is larger."""
     together = sum((_request(container, name) for container in spec.containers or []), Fraction(0))
     sidecars = peak = Fraction(0)
     for container in spec.init_containers or []:

@@ -39,7 +39,7 @@ class EnvVar(Shape):
 
 
 class VolumeMount(Shape):
-    """Where a container sees a volume of its pod."""
+    """Mount of a pod's volume in a container."""
 
     PASSED = frozenset({"mountPropagation", "readOnly", "recursiveReadOnly", "subPath", "subPathExpr"})
 
@@ -48,7 +48,7 @@ class VolumeMount(Shape):
 
 
 class Container(Shape):
-    """A regular container, an init container or (an init container that restarts always) a sidecar."""
+    """Container, init container or sidecar (an init container that always restarts)."""
 
     PASSED = fields(
         "envFrom lifecycle livenessProbe readinessProbe resizePolicy restartPolicyRules securityContext startupProbe stdin "
@@ -68,7 +68,7 @@ class Container(Shape):
 
 
 class Volume(Shape):
-    """A volume of a pod: a name and where it comes from."""
+    """Volume of a pod: name and source."""
 
     PASSED = fields(
         "awsElasticBlockStore azureDisk azureFile cephfs cinder configMap csi downwardAPI emptyDir ephemeral fc flexVolume flocker "

@@ -1,4 +1,4 @@
-"""Rules of a pod template (Kubernetes: what the API server asks of a pod before it takes it)."""
+"""Rules for a pod template (Kubernetes: the API server's validation of pods)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 
 
 def template_faults(template: PodTemplate | None, path: str, *, pod_level: bool = True) -> Iterator[Fault]:
-    """Judge a pod template.
+    """Validate a pod template.
 
     Args:
-        template: its shape; `None` is a template without containers.
+        template: shape of the template; `None` is a template without containers.
         path: path of the template.
-        pod_level: whether the cluster knows resources of whole pods; if not, `spec.resources` is ignored.
+        pod_level: true if the cluster supports resources of whole pods; otherwise `spec.resources` is ignored.
     """
     if template is not None and template.metadata is not None:
         yield from label_faults(template.metadata.labels, child(path, "metadata", "labels"))
@@ -54,7 +54,7 @@ def template_faults(template: PodTemplate | None, path: str, *, pod_level: bool 
 
 
 def label_faults(labels: dict[str, str] | None, path: str) -> Iterator[Fault]:
-    """Judge the keys and values of labels."""
+    """Validate the keys and values of labels."""
     for key, value in (labels or {}).items():
         if message := qualified_name_fault(key):
             yield Fault(child(path, key), f"the key {message}")
@@ -105,7 +105,7 @@ def _container_faults(container: Container, path: str, volumes: set[str | None])
 def _port_faults(port: Port, path: str) -> Iterator[Fault]:
     if port.container_port is None or not 0 < port.container_port <= 65535:
         yield Fault(child(path, "containerPort"), "must be between 1 and 65535")
-    # 0 is how Go writes a port that was left out.
+    # Go writes an absent port as 0.
     if not 0 <= (port.host_port or 0) <= 65535:
         yield Fault(child(path, "hostPort"), "must be between 1 and 65535")
     yield from one_of(port.protocol, _PROTOCOLS, child(path, "protocol"))

@@ -1,4 +1,4 @@
-"""Rules of lifecycle policies (Volcano: what its webhook asks of `policies`, of a job and of a task)."""
+"""Rules for lifecycle policies (Volcano: its webhook's checks of `policies` of jobs and tasks)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ANY: Final = "*"
 
 
 def policy_faults(policies: list[LifecyclePolicy] | None, path: str, declared: Collection[str] = ()) -> list[Fault]:
-    """Judge a list of policies; like Volcano's, the judgement stops at the first bad one.
+    """Validate a list of policies; like Volcano, stop at the first invalid one.
 
     Args:
-        policies: the list.
-        path: its path.
-        declared: names of the custom events that the job declares, as good as built-in ones.
+        policies: policies of a job or a task.
+        path: path of the list.
+        declared: names of the job's custom events, which are valid like built-in ones.
     """
     seen_events: set[str] = set()
     seen_codes: set[int] = set()

@@ -1,4 +1,4 @@
-"""Is this queue acceptable? Volcano's admission rules for queues: of one by itself, and of one among the others.
+"""Rules for queues, from Volcano's admission: of one queue alone, and of one in its hierarchy.
 
 Volcano reads a hierarchy for plugin `drf` from two annotations, and one for plugin `capacity` from `spec.parent`.
 """
@@ -20,23 +20,23 @@ __all__ = ["CLOSED_BY_PARENT", "HIERARCHY", "HIERARCHY_WEIGHTS", "ROOT", "annota
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
-"""Annotation of a queue that was closed with the one above it, and opens with it again."""
+"""Annotation of a queue that was closed with its parent, and reopens with it."""
 ROOT: Final = "root"
-"""The queue that is there without being given, above all others."""
+"""Name of the root queue, which exists without being applied."""
 
 Spec = Mapping[str, Any]
-"""`spec` of a queue, as `lahar.object.applied` holds it."""
+"""`spec` of a queue, as in `lahar.object.applied`."""
 
 
 def rooted(hierarchy: str, weights: str) -> tuple[str, str]:
-    """Return a path and its weights beginning with the root, which may be left out."""
+    """Return a path and its weights with the root, which may be omitted in the annotations."""
     if not hierarchy or hierarchy.partition("/")[0] == ROOT:
         return hierarchy, weights
     return f"{ROOT}/{hierarchy}", f"1/{weights}"
 
 
 def annotation_faults(hierarchy: str, weights: str) -> Iterator[Fault]:
-    """Judge a queue's annotations of hierarchy."""
+    """Validate a queue's hierarchy annotations."""
     if not hierarchy and not weights:
         return
     path = "metadata.annotations"
@@ -55,11 +55,11 @@ def annotation_faults(hierarchy: str, weights: str) -> Iterator[Fault]:
 
 
 def tree_faults(name: str, queues: Mapping[str, Spec]) -> Iterator[Fault]:
-    """Judge a queue among all of its cluster.
+    """Validate a queue in the hierarchy of its cluster.
 
     Args:
-        name: of the queue.
-        queues: name → `spec` of each, this one included.
+        name: name of the queue.
+        queues: `spec` by name of all queues, including this one.
     """
     yield from _path_faults(name, queues)
     fault = _parent_fault(name, queues)
@@ -104,7 +104,7 @@ def _parent_fault(name: str, queues: Mapping[str, Spec]) -> Fault | None:
 
 
 def _capability_faults(name: str, queues: Mapping[str, Spec]) -> Iterator[Fault]:
-    """Compare a queue's capability with that of the nearest queue above it which limits the resource."""
+    """Compare a queue's capability with that of the nearest ancestor that limits the resource."""
     for resource, amount in (queues[name].get("capability") or {}).items():
         at = _parent(queues[name])
         while at in queues:
@@ -120,7 +120,7 @@ def _capability_faults(name: str, queues: Mapping[str, Spec]) -> Iterator[Fault]
 
 
 def _sum_faults(name: str, queues: Mapping[str, Spec]) -> Iterator[Fault]:
-    """Compare what a queue deserves, and is guaranteed, with the sum over the queues below it."""
+    """Compare a queue's deserved and guaranteed resources with the sums over its children."""
     below = [spec for other, spec in queues.items() if other not in {name, ROOT} and _parent(spec) == name]
     for field, amounts in (("guarantee", _guarantee), ("deserved", _deserved)):
         for resource, amount in amounts(queues[name]).items():

@@ -1,4 +1,4 @@
-"""What reading a job manifest gives."""
+"""Result of reading a job manifest."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["ReadJob"]
 
 @dataclass(slots=True)
 class ReadJob:
-    """A manifest as read: its job, faults and warnings."""
+    """Job, faults and warnings of a manifest."""
 
     kind: str = ""
-    """`VCJob` (Volcano's) or `Job` (batch/v1); empty where the manifest is neither."""
+    """`VCJob` (Volcano's) or `Job` (batch/v1); empty for any other manifest."""
     name: str = ""
-    """`metadata.name`; where there is only `generateName`, that and five characters made from the seed."""
+    """`metadata.name`, or a name generated from `generateName` and the seed."""
     namespace: str = "default"
     uid: str | None = None
-    """`metadata.uid`, which only an API server gives."""
+    """`metadata.uid`, which only an API server sets."""
     version: str | None = None
     """`metadata.resourceVersion`."""
     labels: dict[str, str] = field(default_factory=dict)
     tenant: str = ""
-    """Label `lahar/tenant`, else the namespace."""
+    """Label `lahar/tenant`, otherwise the namespace."""
     project: str = ""
     """Label `lahar/project`."""
     user: str = ""
@@ -35,13 +35,13 @@ class ReadJob:
     suspended: bool = False
     """`spec.suspend`."""
     spec: JobSpec = field(default_factory=JobSpec)
-    """With all defaults. Where there are faults it is empty."""
+    """Specification with all defaults; empty if there are faults."""
     warnings: list[str] = field(default_factory=list)
-    """`path: message`; none with `strict`, which makes them faults."""
+    """Warnings as `path: message`; empty with `strict`, which reports them as faults."""
     faults: list[Fault] = field(default_factory=list)
-    """Empty: the job is accepted."""
+    """Faults; empty for a valid job."""
 
     @property
     def managed(self) -> bool:
-        """Whether the manifest itself gives the job to Lahar (`managedBy: lahar`, or a name below `lahar/`)."""
+        """True if the manifest assigns the job to Lahar (`managedBy: lahar`, or a name below `lahar/`)."""
         return self.managed_by is not None and (self.managed_by == "lahar" or self.managed_by.startswith("lahar/"))

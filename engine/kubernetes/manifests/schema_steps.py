@@ -1,8 +1,8 @@
-"""A validator of JSON Schemas whose cost is counted.
+"""Validator of JSON Schemas with a limit on its cost.
 
-`$ref` with `anyOf` takes 2^n steps in n lines, `$ref: "#"` never ends, `uniqueItems` of objects compares each with each: no bound
-on sizes alone holds that. So each keyword that is applied counts as one step and more, by what it looks at, and beyond a number
-of steps the data are refused. A step takes some 10 µs.
+`$ref` with `anyOf` takes 2^n steps in n lines, `$ref: "#"` never ends, and `uniqueItems` compares each pair of objects; bounds on
+sizes do not prevent this. So each applied keyword costs one step or more, depending on its data, and data that need too many steps
+are rejected. A step takes about 10 µs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["BoundedValidator", "StepsExceededError", "counted"]
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 _LOOK_UP: Final = 20
-"""Steps of resolving a reference."""
+"""Steps for resolving a reference."""
 
 
 class StepsExceededError(Exception):
-    """Raised when applying a schema takes more steps, or deeper ones, than one event may cost."""
+    """Raised when a schema needs more steps or deeper nesting than the limit for one event."""
 
 
 class _Meter:
-    """Steps left, and how deep keywords are within each other."""
+    """Remaining steps, and nesting of keywords."""
 
     __slots__ = ("depth", "left", "most", "schema_bytes")
 
@@ -54,12 +54,12 @@ _METER: Final[ContextVar[_Meter]] = ContextVar("meter")
 
 @contextmanager
 def counted(steps: int, schema: object, data: object) -> Iterator[None]:
-    """Let validators within this context take that many steps together.
+    """Limit the steps of all validators within this context.
 
     Args:
-        steps: how many.
+        steps: maximum number of steps.
         schema: the whole schema.
-        data: all of the data.
+        data: the whole data.
     """
     meter = _Meter(steps, json_bytes(schema))
     meter.spend(json_bytes(data) // 1024)
@@ -71,12 +71,12 @@ def counted(steps: int, schema: object, data: object) -> Iterator[None]:
 
 
 def _steps(name: str, value: object, instance: object, meter: _Meter) -> int:
-    """Return what applying a keyword costs at least, without the schemas within it."""
+    """Return the minimum cost of a keyword, without its subschemas."""
     length = len(instance) if isinstance(instance, list | dict) else 0
     if name in {"unevaluatedItems", "unevaluatedProperties"}:
-        return 1 + length * length // 100  # the library looks each up in a list
+        return 1 + length * length // 100  # the library searches a list for each
     if name == "$dynamicRef" or (name == "$ref" and isinstance(value, str) and not value.startswith("#/") and value != "#"):
-        return _LOOK_UP + meter.schema_bytes // 16  # every look-up of an anchor goes through the whole schema
+        return _LOOK_UP + meter.schema_bytes // 16  # each look-up of an anchor scans the whole schema
     if name == "$ref":
         return _LOOK_UP
     return 1 + length // 4 + (len(value) // 4 if isinstance(value, list | dict) else 0)
@@ -91,7 +91,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
         meter.depth += 1
         try:
             for error in keyword(validator, value, instance, schema) or ():
-                # A message quotes the data that it is about; `anyOf` keeps the messages of all its schemas.
+                # A message quotes its data, and `anyOf` keeps the messages of all its schemas.
                 meter.spend(len(error.message) // 256)
                 yield error
         finally:
@@ -102,7 +102,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 def _matches(pattern: str, text: str) -> bool:
     regex = compiled(pattern)
-    # At worst, where the automaton does not fit into memory, each character costs as much as the pattern is large.
+    # In the worst case, if the automaton exceeds its memory, each character costs as much as the size of the pattern.
     _METER.get().spend(1 + regex.programsize * len(text) // 1000)
     return regex.search(text) is not None
 
@@ -144,7 +144,7 @@ def _unique_items(validator: Any, unique: bool, instance: Any, _schema: Any) -> 
 
 
 def _canonical(value: object) -> object:
-    """Return a value whose JSON is the same as that of every value that JSON Schema calls equal."""
+    """Return a value with equal JSON for all values that JSON Schema considers equal."""
     if isinstance(value, dict):
         return {key: _canonical(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -163,4 +163,4 @@ _KEYWORDS: Final[dict[str, Keyword]] = {
 BoundedValidator: Final = extend(  # type: ignore[no-untyped-call]  # the stubs leave it out
     Draft202012Validator, {name: _counted(name, keyword) for name, keyword in _KEYWORDS.items()}
 )
-"""Applies a schema within `counted` only."""
+"""Validator that may be used only within `counted`."""

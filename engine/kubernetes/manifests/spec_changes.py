@@ -1,4 +1,4 @@
-"""What of a job's specification may change while the job lives (Volcano: its webhook on update)."""
+"""Mutable fields of a job's specification (Volcano: its webhook on update)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _OWN_OF_TASK: Final = frozenset({"main", "min_succeeded", "max_failed"})
 
 
 def change_faults(old: JobSpec, new: JobSpec) -> Iterator[Fault]:
-    """Yield a fault for each changed immutable field; one for all changes known by digest alone.
+    """Yield a fault for each changed immutable field; one fault for all fields that are known only by digest.
 
     Args:
-        old: the present specification; its templates may have been dropped.
-        new: the new specification.
+        old: current specification, perhaps without templates.
+        new: new specification.
     """
     if [task.name for task in old.tasks] != [task.name for task in new.tasks]:
         yield Fault("spec.tasks", "job updates may not add, remove, rename or reorder tasks")

@@ -1,7 +1,6 @@
 """Rules for updates of a vcjob (Volcano: its validating webhook on update).
 
-One rule for `lahar conform`, which has both manifests, for `lahar apply`, which has the one that the job was given, and for the
-stage, which has kept the digest of it.
+They serve `lahar conform` and `lahar apply`, which have both manifests, and the stage, which has a digest of the old one.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ CANNOT_CHANGE: Final = (
     "cannot change: an update may change minAvailable, tasks[*].replicas, tasks[*].minAvailable and priorityClassName"
 )
 _QUANTITIES: Final = frozenset({"requests", "limits", "overhead"})
-"""Fields that hold quantities, which are compared by value."""
+"""Fields with quantities, which are compared by value."""
 _MAPS: Final = _QUANTITIES | {"annotations", "labels", "metadata", "nodeSelector", "plugins", "resources"}
-"""Fields that are the same whether empty or left out; elsewhere an empty mapping says something (`emptyDir: {}`)."""
+"""Fields for which empty and absent are equal; elsewhere an empty mapping has a meaning (`emptyDir: {}`)."""
 
 
 def update_faults(spec: VolcanoJobSpec, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Fault]:
-    """Judge a change of a vcjob as Volcano's webhook does.
+    """Validate an update of a vcjob, like Volcano's webhook.
 
-    Only `minAvailable`, `priorityClassName` and the tasks' `replicas` and `minAvailable` may change, and the names of claims that
-    the controller fills in itself. The numbers are judged anew.
+    Only `minAvailable`, `priorityClassName`, the tasks' `replicas` and `minAvailable`, and the names of claims that the controller
+    sets may change. The new numbers are validated as on creation.
 
     Args:
-        spec: the shape of the new manifest.
-        old: `spec` of the present manifest.
+        spec: shape of the new manifest.
+        old: `spec` of the current manifest.
         new: `spec` of the new manifest.
     """
     tasks = spec.tasks or []
@@ -59,13 +58,13 @@ def update_faults(spec: VolcanoJobSpec, old: Mapping[str, Any], new: Mapping[str
 
 
 def fixed_digest(spec: Mapping[str, Any]) -> str:
-    """Return a text that differs whenever a manifest's `spec` differs in an immutable field."""
+    """Return a digest of the immutable fields of a manifest's `spec`."""
     content = dumps(_plain(_fixed(spec)), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a job's `spec` may not change."""
+    """Return the immutable part of a job's `spec`."""
     fixed = {name: value for name, value in spec.items() if name not in {"minAvailable", "priorityClassName"}}
     fixed["tasks"] = [
         {name: value for name, value in task.items() if name not in {"replicas", "minAvailable"}}
@@ -79,11 +78,11 @@ def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: object, *, of: str = "") -> object:
-    """Return a value as it is compared (Kubernetes: semantic equality): empty is left out, quantities are numbers.
+    """Return a value for comparison (Kubernetes: semantic equality): without empty fields, quantities as numbers.
 
     Args:
         value: the value.
-        of: name of the field that holds it; what `plugins` holds is not empty even if it has no arguments.
+        of: name of its field; entries of `plugins` count as present even without arguments.
     """
     if isinstance(value, dict):
         plain = {

@@ -1,7 +1,7 @@
-"""Rules of a vcjob on creation (Volcano: its validating webhook, and what its CRD adds).
+"""Rules for a vcjob on creation (Volcano: its validating webhook, and its CRD).
 
-Volcano checks in two places, and so do we: `create_faults` is the webhook, which conformance cases are about; `schema_faults`
-is what the CRD's schema and the admission policy refuse before the webhook is asked.
+Volcano validates in two places: `create_faults` is the webhook, which the conformance cases test; `schema_faults` is the CRD's
+schema and the admission policy, which apply before the webhook.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from statemachines.vocabulary import USER_ACTIONS
 __all__ = ["JOB_PLUGINS", "create_faults", "queue_faults", "schema_faults", "size_faults", "topology_faults"]
 
 JOB_PLUGINS: Final = frozenset({"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"})
-"""Job plugins that Volcano registers."""
+"""Job plugins of Volcano."""
 
 Queues = list[dict[str, Any]]
 
 
 def create_faults(job: VolcanoJob, queues: Queues, *, declared: Collection[str] = (), pod_level: bool = True) -> Iterator[Fault]:
-    """Judge a new job as Volcano's webhook does.
+    """Validate a new job, like Volcano's webhook.
 
     Args:
-        job: its shape, with or without defaults: nothing is filled in here.
-        queues: the queues that exist: `name`, `parent`, `state` of each.
+        job: shape of the job, with or without defaults; none are filled in here.
+        queues: existing queues: `name`, `parent`, `state` of each.
         declared: custom events that policies may name.
-        pod_level: whether the cluster knows resources of whole pods.
+        pod_level: true if the cluster supports resources of whole pods.
     """
     spec, metadata = job.spec or VolcanoJobSpec(), job.metadata or Metadata()
     tasks = spec.tasks or []
@@ -68,7 +68,7 @@ def create_faults(job: VolcanoJob, queues: Queues, *, declared: Collection[str] 
         elif message := qualified_name_fault(f"{metadata.name or ''}-{task.name}-{index}"):
             yield Fault(child(path, "name"), f"the name of its pods {message}")
         template = list(template_faults(task.template, child(path, "template"), pod_level=pod_level))
-        # Volcano: the CPU request is looked at only in a template that is otherwise in order.
+        # Volcano checks the CPU request only in an otherwise valid template.
         yield from template or topology_faults(task, path)
     if message := qualified_name_fault(metadata.name or ""):
         yield Fault("metadata.name", message)
@@ -87,7 +87,7 @@ def create_faults(job: VolcanoJob, queues: Queues, *, declared: Collection[str] 
 
 
 def _missing_dependency(tasks: Sequence[Task]) -> Fault | None:
-    """Return a fault of the first task that waits for one that the job does not have."""
+    """Return a fault of the first task with a dependency on an unknown task; `None` if there is none."""
     names = {task.name or "" for task in tasks}
     for index, task in enumerate(tasks):
         for number, other in enumerate((task.depends_on.name if task.depends_on else None) or []):
@@ -98,7 +98,7 @@ def _missing_dependency(tasks: Sequence[Task]) -> Fault | None:
 
 
 def size_faults(task: Task, path: str) -> Iterator[Fault]:
-    """Judge a task's replicas, minimum and partitions against each other; on creation and on update."""
+    """Validate a task's replicas, minimum and partitions, on creation and on update."""
     replicas, least = task.replicas or 0, task.min_available
     if least is not None and least > replicas:
         yield Fault(child(path, "minAvailable"), f"'minAvailable' is greater than 'replicas' ({replicas})")
@@ -118,9 +118,9 @@ def size_faults(task: Task, path: str) -> Iterator[Fault]:
 
 
 def topology_faults(task: Task, path: str) -> Iterator[Fault]:
-    """Judge the CPU requests of a task with a topology policy: whole cores, in every container.
+    """Validate the CPU requests of a task with a topology policy: whole cores in every container.
 
-    Where a container requests nothing at all, its limits count (Volcano).
+    For a container without requests its limits count (Volcano).
     """
     if not task.topology_policy or task.topology_policy == "none":
         return
@@ -135,7 +135,7 @@ def topology_faults(task: Task, path: str) -> Iterator[Fault]:
 
 
 def queue_faults(name: str, queues: Queues) -> Iterator[Fault]:
-    """Judge the queue that a new job names: it exists, is open, not the root and has no queues below it."""
+    """Validate the queue of a new job: it exists, is open, and is neither the root nor a parent."""
     queue = next((queue for queue in queues if queue.get("name") == name), None)
     if queue is None:
         yield Fault("spec.queue", f"unable to find job queue: there is no queue {name!r}")
@@ -151,7 +151,7 @@ def queue_faults(name: str, queues: Queues) -> Iterator[Fault]:
 
 
 def schema_faults(job: VolcanoJob) -> Iterator[Fault]:
-    """Judge what Volcano's CRD and admission policy refuse: numbers out of range, names of tasks, words of closed lists."""
+    """Validate what Volcano's CRD and admission policy check: ranges of numbers, names of tasks, allowed values."""
     spec = job.spec or VolcanoJobSpec()
     yield from at_least(spec.min_available, 0, "spec.minAvailable")
     yield from at_least(spec.max_retry, 0, "spec.maxRetry")
@@ -184,7 +184,7 @@ def schema_faults(job: VolcanoJob) -> Iterator[Fault]:
 
 
 def _mpi_master(arguments: list[str]) -> str:
-    """Return the name of the master task, as Go's flag package reads it from the plugin's arguments."""
+    """Return the name of the master task from the plugin's arguments, parsed like Go's flag package."""
     words, master = iter(arguments), "master"
     for word in words:
         flag, equals, value = word.partition("=")

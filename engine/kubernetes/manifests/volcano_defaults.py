@@ -1,4 +1,4 @@
-"""A vcjob's defaults, and the specification that it becomes (Volcano: its mutating webhook, on creation only)."""
+"""Defaults of a vcjob, and its conversion to a specification (Volcano: its mutating webhook, on creation only)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IMPLIED_PLUGINS: Final = {"tensorflow": ("svc",), "mpi": ("svc", "ssh"), "pytor
 
 
 def fill_defaults(spec: VolcanoJobSpec) -> None:
-    """Fill in what the user left out, in place; 0 and the empty text count as left out where Volcano counts them so."""
+    """Fill in defaults in place; 0 and the empty text count as absent where they do in Volcano."""
     spec.queue = spec.queue or DEFAULT_QUEUE
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.max_retry = spec.max_retry or _MAX_RETRY
@@ -40,11 +40,11 @@ def fill_defaults(spec: VolcanoJobSpec) -> None:
 
 
 def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any], accelerators: Accelerators) -> JobSpec:
-    """Turn a vcjob's shape into a specification.
+    """Convert a vcjob's shape to a specification.
 
     Args:
-        spec: the shape, with defaults, judged to be in order.
-        given: `spec` of the manifest, for the pod templates as they were written.
+        spec: valid shape with defaults.
+        given: `spec` of the manifest, for the original pod templates.
         accelerators: table of the resources that are GPUs.
     """
     templates = [_template(task) for task in given.get("tasks") or []]
@@ -63,7 +63,7 @@ def volcano_spec(spec: VolcanoJobSpec, given: dict[str, Any], accelerators: Acce
 
 
 def unused_fields(spec: VolcanoJobSpec) -> Iterator[tuple[str, str]]:
-    """Yield path and message for each field that Volcano acts on and Lahar does not."""
+    """Yield path and message for each field that Volcano supports and Lahar does not."""
     for name, arguments in (spec.plugins or {}).items():
         if arguments:
             yield child("spec.plugins", name), "arguments of job plugins are ignored"

@@ -1,1 +1,1 @@
-"""The state that cluster objects show: pods by the pod table, jobs, nodes, and facts of clusters."""
+"""Observed state of cluster objects: pods by the pod table, jobs, nodes, and cluster facts."""

@@ -1,4 +1,4 @@
-"""The fold over cluster facts, which concern no single job: nodes, queues, tenants, priority classes and grants."""
+"""Fold of cluster facts, which concern no single job: nodes, queues, tenants, priority classes and grants."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Thing: TypeAlias = tuple[str, str, str]
 NODE: Final = "Node"
 """Kind of a node; the other kinds are those of `ObjectApplied`."""
 DELETIONS: Final = 10_000
-"""Deletions remembered; the one recorded first is forgotten first. Also the number of objects with known former lives."""
+"""Maximum number of remembered deletions, and of objects with former lives; the earliest recorded is dropped first."""
 KEPT: Final = 30 * 86_400 * SECOND
-"""How long deletions are remembered (microseconds): older observations are not expected any more by then."""
+"""Time for which deletions are remembered (microseconds); older observations are not expected later."""
 LIVES: Final = 4
-"""Former lives remembered per object; the one that ended first is forgotten first."""
+"""Maximum number of former lives per object; the one that ended first is dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Deletion:
     """Record of a deleted object, so that an older observation does not restore it."""
 
     version: str
-    """The newest known resourceVersion."""
+    """Newest known resourceVersion."""
     at: int
     """Recorded time of the deletion (microseconds)."""
     uid: str | None = None
     """Uid; `None`: unknown."""
     ready: Literal["True", "False", "Unknown"] = "True"
-    """Of a node, this and the following fields: from its last `NodeObserved`."""
+    """This and the following fields are a node's, from its last `NodeObserved`."""
     unreachable: bool = False
     type: str | None = None
     gpu_model: str | None = None
@@ -48,9 +48,9 @@ class Former:
     """Former lives of an object: earlier uids of the same name, so that their late facts are recognised as late."""
 
     at: int
-    """Recorded time at which the last of them ended (microseconds)."""
+    """Recorded time of the latest end (microseconds)."""
     lives: dict[str, str | None]
-    """Uid → `None`, or the version beyond which it is alive again: its successor had a lower version."""
+    """By uid: `None`, or the version above which that life is current again, because its successor had a lower version."""
 
 
 Known: TypeAlias = NodeObserved | ObjectApplied | Deletion
@@ -59,13 +59,13 @@ Known: TypeAlias = NodeObserved | ObjectApplied | Deletion
 
 @dataclass(slots=True)
 class ClusterFacts:
-    """The merged facts of all clusters: the newest fact about an object wins, in whatever order facts of one uid arrive.
+    """Merged facts of all clusters: the newest fact about an object wins, regardless of the order in which facts of one uid arrive.
 
     Without a resourceVersion the order of arrival decides, and deletions are not remembered.
     """
 
     nodes: dict[tuple[str, str], NodeObserved] = field(default_factory=dict)
-    """(cluster, name) → last observation."""
+    """Last observation by cluster and name."""
     objects: dict[Thing, ObjectApplied] = field(default_factory=dict)
     """Queues, tenants, priority classes and grants, as last applied."""
     deleted: dict[Thing, Deletion] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class ClusterFacts:
     """Former lives by recorded time. Derived."""
 
     def absorb(self, event: Event[Data]) -> list[Thing]:
-        """Apply one fact; return the objects whose known state changed: none if the fact is old."""
+        """Apply one fact; return the objects whose known state changed, none for an old fact."""
         data, now = event.data, event.recordedtime
         if not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
             return []
@@ -116,7 +116,7 @@ class ClusterFacts:
         return standing or self.deleted.get(thing)
 
     def is_there(self, thing: Thing) -> bool:
-        """Return whether an object is known and was not deleted."""
+        """Return true if an object is known and not deleted."""
         cluster, kind, name = thing
         return (cluster, name) in self.nodes if kind == NODE else thing in self.objects
 
@@ -141,7 +141,7 @@ class ClusterFacts:
             self.oldest.note(known.at, thing, self.deleted, _at, len(self.deleted))
 
     def _forget(self, now: int) -> list[Thing]:
-        """Forget deletions that are too old or too many."""
+        """Drop deletions that are too old or too many; return their objects."""
         forgotten: list[Thing] = []
         while (first := self.oldest.first(self.deleted, _at)) and (first[0] < now - KEPT or len(self.deleted) > DELETIONS):
             self.know(first[1], None, None)
@@ -163,7 +163,7 @@ def _observed(
 
     Args:
         data: the observation.
-        known: the state before.
+        known: state before.
         other: uid of the known life, if the observation is of another one.
         lives: see `Former`; ended lives are added.
     """
@@ -174,10 +174,10 @@ def _observed(
             return known
         del lives[data.uid]
         follows = False
-    elif not follows and other is None:  # versions belong to one life: after a restore a new life may begin below
+    elif not follows and other is None:  # versions are per life: after a restore a new life may begin lower
         return known
     if known is not None and other is not None:
-        # if below the other's version, it may also be a former life observed late: the life with later observations is alive
+        # with a version below the other's, it may also be a former life observed late: the life with later observations is current
         lives[other] = None if follows else known.version
     return data
 
@@ -185,7 +185,7 @@ def _observed(
 def _deleted(
     data: NodeDeleted | ObjectDeleted, known: Known | None, other: str | None, lives: dict[str, str | None], at: int
 ) -> Known | None:
-    """Return the known state after a deletion recorded at `at` (microseconds); else as `_observed`."""
+    """Return the known state after a deletion recorded at `at` (microseconds); other arguments as in `_observed`."""
     last = None if known is None else known.version
     gone = isinstance(known, Deletion)
     # a deletion is newer than the observation of its own version; older ones are of an earlier life

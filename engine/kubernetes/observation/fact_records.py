@@ -1,4 +1,4 @@
-"""Cluster facts as snapshot records: one for each node, queue, tenant and so on, of what stands or of its deletion.
+"""Cluster facts as snapshot records: one per node, queue, tenant and so on, with its state or its deletion.
 
 Records: `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME`, the cluster quoted as in a URL.
 """
@@ -22,14 +22,14 @@ _OBJECT: Final[TypeAdapter[_Record]] = TypeAdapter(tuple[ObjectApplied | Deletio
 
 
 def thing_record(thing: Thing) -> str:
-    """Return the name of the record of a node, a queue, a tenant, a priority class or a grant: of it, or of its deletion."""
+    """Return the name of the record of an object or its deletion."""
     cluster, kind, name = thing
     place = quote(cluster, safe="")
     return f"node/{place}/{name}" if kind == NODE else f"object/{place}/{kind}/{name}"
 
 
 def thing_named(record: str) -> Thing | None:
-    """Return the thing that a record is of; `None`: it is of something else."""
+    """Return the object of a record; `None` for a record of another type."""
     kinds, _, rest = record.partition("/")
     cluster, _, called = rest.partition("/")
     if kinds == "node":
@@ -45,11 +45,11 @@ def _adapter(thing: Thing) -> TypeAdapter[_Record]:
 
 
 def dump_thing(facts: ClusterFacts, thing: Thing) -> bytes | None:
-    """Return the record of a thing; `None`: nothing is known of it."""
+    """Return the record of an object; `None` if it is unknown."""
     known = facts.known(thing)
     return None if known is None else _adapter(thing).dump_json((known, facts.former.get(thing)), exclude_defaults=True)
 
 
 def load_thing(facts: ClusterFacts, thing: Thing, record: bytes) -> None:
-    """Restore the record of a thing."""
+    """Restore an object from its record."""
     facts.know(thing, *_adapter(thing).validate_json(record))

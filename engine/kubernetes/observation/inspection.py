@@ -33,10 +33,9 @@ _JOB_KEYS: Final = ("phase", "reason", "queue", "min_available", "tasks", "total
 
 
 def inspect_pod(document: Document, accelerators: Accelerators = BUILT_IN) -> dict[str, Any]:
-    """Return the row of one object: its identity and, for a pod, the pod table's verdict; the rest is `None`.
+    """Return the row of one object: its identity and, for a pod, the pod table's verdict; other fields are `None`.
 
-    `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod whose watch envelope says DELETED is judged as
-    deleted.
+    `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod with a DELETED watch envelope counts as deleted.
     """
     row = _who(document)
     if document.kind != "Pod":
@@ -66,7 +65,8 @@ def inspect_pod(document: Document, accelerators: Accelerators = BUILT_IN) -> di
 def inspect_job(document: Document, accelerators: Accelerators = BUILT_IN) -> dict[str, Any]:
     """Return the row of one object: its identity and, for a job of a supported kind, its requests and phase.
 
-    `phase` and `reason` are Lahar's; `requests` are of one pod; anything else has `supported: false` and the rest is `None`.
+    `phase` and `reason` are Lahar's; `requests` are of one pod; any other object has `supported: false`, and other fields are
+    `None`.
     """
     row = _who(document)
     facts = read_job_facts(document.content)
@@ -103,7 +103,7 @@ def _who(document: Document) -> dict[str, Any]:
 
 
 def _total(pods: Iterable[tuple[int, Requests]]) -> Requests:
-    """Return the requests of all pods, given their number and requests by task."""
+    """Return the requests of all pods, from the number of pods and the requests of each task."""
     total = Requests(gpu_nano=0)
     for count, asked in pods:
         total.cpu_milli += count * asked.cpu_milli

@@ -1,4 +1,4 @@
-"""Job objects of every kind that Lahar reads: requests from their specification, phase from their status."""
+"""Job objects of all supported kinds: requests from their specification, phase from their status."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], No
     "Workload": read_workload,
     **dict.fromkeys(REPLICA_SPECS, read_training_job),
 }
-"""Kind → reader of its specification and status."""
+"""Reader of specification and status by kind."""
 
 
 GROUPS: Final = {
@@ -54,17 +54,17 @@ GROUPS: Final = {
     "PipelineRun": "tekton.dev",
     "Workload": "kueue.x-k8s.io",
 }
-"""Kind that other API groups have too → the group that is meant."""
+"""Supported API group of kinds that several groups have."""
 
 
 def read_kind(content: dict[str, Any]) -> str | None:
-    """Return the kind of a job object; `None` for a kind that Lahar does not read, and for a part of another job."""
+    """Return the kind of a job object; `None` for an unsupported kind, and for a part of another job."""
     kind = _known_kind(content)
     return None if _above(kind, content) is not None else kind
 
 
 def part_of(content: dict[str, Any]) -> str | None:
-    """Return the kind of the job that an object of a known kind is a part of; `None`: it is a job of its own."""
+    """Return the kind of the job to which an object belongs as a part; `None` if it is a job of its own."""
     return _above(_known_kind(content), content)
 
 
@@ -87,7 +87,7 @@ def _known_kind(content: dict[str, Any]) -> str | None:
 
 
 def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
-    """Return the facts of a job object, of which unreadable parts count as absent; `None` for a kind that Lahar does not read."""
+    """Return the facts of a job object, without its unreadable parts; `None` for an unsupported kind."""
     kind = read_kind(content)
     if kind is None:
         return None
@@ -103,7 +103,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
     """Project a job object of another controller.
 
     Raises:
-        ProjectionError: Lahar does not read jobs of this kind, or `metadata.name` is missing.
+        ProjectionError: the kind is not supported, or `metadata.name` is missing.
     """
     facts = read_job_facts(content)
     if facts is None:
@@ -144,7 +144,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
 
 
 def delete_job(content: dict[str, Any]) -> JobDeleted:
-    """Return the fact that a job object was deleted."""
+    """Return the deletion of a job object."""
     metadata = mapping(content.get("metadata"))
     return JobDeleted(
         text(metadata.get("resourceVersion")), text(metadata.get("namespace")), deleted=moment(metadata.get("deletionTimestamp"))

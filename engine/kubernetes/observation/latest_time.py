@@ -1,4 +1,4 @@
-"""The latest time that an object shows: when a recorded stream, which carries no times of its own, was at that object."""
+"""Latest time in an object, which dates its place in a recorded stream without times of its own."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _OF_STATUS: Final = (
     *("startTime", "completionTime", "endTime", "startedAt", "finishedAt", "stoppedAt", "terminationTime"),
     *("lastSubmissionAttemptTime", "transitionTime"),
 )
-"""Times in the status of jobs of all kinds."""
+"""Time fields in the status of jobs of all kinds."""
 
 
 def shown_time(content: dict[str, Any]) -> int | None:
-    """Return the latest time that stands in an object's metadata, taints, status and conditions (microseconds).
+    """Return the latest time in an object's metadata, taints, status and conditions (microseconds).
 
-    For a deletion, that of its request: the deletionTimestamp of a pod is the end of its grace period. A pod knows more: use the
+    For a deletion it is the time of its request: the deletionTimestamp of a pod is the end of its grace period. For a pod, use the
     time of its observation too.
 
     Args:
         content: an object of any kind, or a CloudEvent, as decoded JSON.
 
     Returns:
-        `None` where it shows no time.
+        The time; `None` if there is none.
     """
     if "specversion" in content:
         return moment(content.get("time"))

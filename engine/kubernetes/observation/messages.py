@@ -1,4 +1,4 @@
-"""Messages of a pod about its state, from scheduler, kubelet and containers."""
+"""Messages about a pod's state, from scheduler, kubelet and containers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["pod_message"]
 
 
 def pod_message(pod: PodView, phase: AttemptPhase) -> str:
-    """Return an excerpt of a pod's messages, each once; empty: none.
+    """Return an excerpt of a pod's distinct messages; empty if there are none.
 
     Args:
         pod: the pod.
-        phase: the pod table's verdict.
+        phase: phase by the pod table.
     """
     over = phase == "Succeeded"
     parts = [text(pod.status.get("message"))]
@@ -46,7 +46,7 @@ def _named(one: Container, several: bool, said: str | None) -> str | None:
 
 
 def _said(one: Container, *, over: bool) -> str | None:
-    """Return why a container waits or how it ended, by its messages; also how its previous run ended, unless all is over."""
+    """Return the messages of why a container waits or how it ended and, unless the pod is over, how its previous run ended."""
     state = mapping(one.status.get("state"))
     said = text(mapping(state.get("terminated" if one.terminated else "waiting")).get("message"))
     last = mapping(mapping(one.status.get("lastState")).get("terminated"))
@@ -56,19 +56,19 @@ def _said(one: Container, *, over: bool) -> str | None:
 
 
 def _of_init(one: Container) -> str | None:
-    """Return how an init container failed, or why it waits; `None`: it ended well, or runs for the first time."""
+    """Return how an init container failed, or why it waits; `None` if it succeeded, or runs for the first time."""
     if one.failed:
         return _end(mapping(mapping(one.status.get("state")).get("terminated")))
     return None if one.terminated else _said(one, over=False)
 
 
 def _initializing(one: Container, *, sidecar: bool, latest_start: int) -> str | None:
-    """Return the same of a pod that has not started: also which init container it waits for, since when.
+    """Return the same for a pod that has not started, also the init container that it waits for, and since when.
 
     Args:
         one: the init container.
-        sidecar: it keeps running beside the regular containers.
-        latest_start: when the last container of the pod started (microseconds).
+        sidecar: true if it keeps running beside the regular containers.
+        latest_start: latest start of a container of the pod (microseconds).
     """
     said, name = _of_init(one), one.name
     if one.running and one.started is not None and not sidecar:
@@ -80,7 +80,7 @@ def _initializing(one: Container, *, sidecar: bool, latest_start: int) -> str | 
 
 
 def _next_step(pod: PodView) -> str | None:
-    """Return what a pod waits for between two steps of its start, since when; `None`: no init container shows it."""
+    """Return the step that a pod waits for between init containers, and since when; `None` if no init container shows it."""
     waiting = next((one for one in pod.inits if not one.running and not one.terminated), None)
     for one in pod.inits:
         if one is waiting:

@@ -14,17 +14,20 @@ from engine.kubernetes.reading.quantity import LARGEST, bytes_, milli, parse_qua
 __all__ = ["delete_node", "observe_node"]
 
 _OWN: Final = frozenset({"cpu", "memory", "pods"})
-"""Resources that have fields of their own."""
+"""Resources with fields of their own."""
 _MODELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
 """Labels with the model of a node's GPUs."""
 _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 def observe_node(node: dict[str, Any], accelerators: Accelerators = BUILT_IN) -> NodeObserved:
-    """Project a node object; the table says which of its resources are GPUs.
+    """Project a node object.
 
-    Its size is what it offers to pods (`allocatable`), else its capacity. Without a readable condition Ready, it counts as
-    ready.
+    Its size is `allocatable`, otherwise `capacity`. Without a readable condition Ready it counts as ready.
+
+    Args:
+        node: the object as decoded JSON.
+        accelerators: table of the resources that are GPUs.
 
     Raises:
         ProjectionError: `metadata.name` is missing.
@@ -60,7 +63,7 @@ def observe_node(node: dict[str, Any], accelerators: Accelerators = BUILT_IN) ->
 
 
 def delete_node(node: dict[str, Any]) -> NodeDeleted:
-    """Return the fact that a node object was deleted.
+    """Return the deletion of a node object.
 
     Raises:
         ProjectionError: `metadata.name` is missing.

@@ -1,4 +1,4 @@
-"""Keys by age: expiry and eviction forget the oldest key first."""
+"""Heap of keys by age, for expiry and eviction of the oldest key."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ S = TypeVar("S")
 
 
 class OldestFirst(list[tuple[int, K]]):
-    """A heap of (since when, key). `since` of the state and a key is authoritative; `None`: the key is gone.
+    """Heap of times and keys. `since` of the state and a key is authoritative; `None`: the key was removed.
 
-    A stale entry is dropped when it comes to the top, or when stale entries outnumber valid ones.
+    A stale entry is dropped when it reaches the top, or when stale entries outnumber valid ones.
     """
 
     def first(self, state: S, since: Callable[[S, K], int | None]) -> tuple[int, K] | None:
@@ -28,7 +28,7 @@ class OldestFirst(list[tuple[int, K]]):
         return None
 
     def note(self, at: int, key: K, state: S, since: Callable[[S, K], int | None], most: int) -> None:
-        """Add a key with its time; `most` bounds the number of valid keys."""
+        """Add a key with its time; `most` is the maximum number of valid keys."""
         heappush(self, (at, key))
         if len(self) > 2 * most + 64:  # fewer are not worth a search
             self[:] = {entry for entry in self if since(state, entry[1]) == entry[0]}

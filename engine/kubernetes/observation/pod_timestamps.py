@@ -1,4 +1,4 @@
-"""Times at which a pod entered its phases, read from the object."""
+"""Times at which a pod entered its phases, from its object."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["Moments", "pod_moments"]
 
 
 class Moments(NamedTuple):
-    """Times of a pod's phases in microseconds, none before the one preceding it; `None`: not entered, or no time is known."""
+    """Times of a pod's phases (microseconds), in ascending order; `None`: not entered, or unknown."""
 
     created: int
     bound: int | None
     running: int | None
     terminating: int | None
     ended: int | None
-    """Latest `finishedAt`; `None` if the pod has ended without one."""
+    """Latest `finishedAt`; `None` if the pod has not ended, or ended without one."""
     proof: int
     """Latest time in the object."""
 
 
 def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
-    """Return when a pod entered its phases.
+    """Return the times at which a pod entered its phases.
 
     Args:
         pod: the pod.
-        phase: the pod table's verdict.
+        phase: phase by the pod table.
 
     Raises:
-        ProjectionError: the object holds no time.
+        ProjectionError: the object has no time.
     """
     started, finished, seen = _containers(pod)
     start_time = moment(pod.status.get("startTime"))
@@ -45,7 +45,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
                 seen.append(time)
     created = moment(pod.metadata.get("creationTimestamp"))
     if created is None:
-        # A kubelet's own list shows its static pods without one.
+        # A kubelet's own list has static pods without a creation time.
         if not seen:
             raise ProjectionError("metadata.creationTimestamp", "missing, and the pod holds no other time")
         created = min(seen)
@@ -68,7 +68,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
     asked = pod.deletion_asked
     if asked is not None:
         seen.append(asked)
-        # A pod may be deleted long after its end: it was then never Terminating.
+        # A pod that was deleted long after its end was never Terminating.
         if ended is None or asked <= ended:
             terminating = max(latest, asked)
     seen.append(created)
@@ -76,7 +76,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
 
 
 def _containers(pod: PodView) -> tuple[list[int], list[int], list[int]]:
-    """Return when regular containers started, when those in their current state ended, and all times of all containers."""
+    """Return the starts of regular containers, the ends of those in their current state, and all times of all containers."""
     started, finished, seen = [], [], []
     for one in pod.containers:
         if one.started is not None:

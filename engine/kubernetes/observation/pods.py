@@ -31,7 +31,7 @@ from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
 __all__ = ["delete_pod", "observe_pod"]
 
 _BY_CONTROL_PLANE: Final = "NodeLost"
-"""The control plane reports ends with this reason, for a kubelet that no longer reports."""
+"""Reason of ends that the control plane reports for a kubelet that stopped reporting."""
 
 
 def observe_pod(pod: object, accelerators: Accelerators = BUILT_IN) -> PodObserved:
@@ -39,10 +39,10 @@ def observe_pod(pod: object, accelerators: Accelerators = BUILT_IN) -> PodObserv
 
     Args:
         pod: the object as decoded JSON. Unreadable parts count as absent.
-        accelerators: the table that says which resources are GPUs.
+        accelerators: table of the resources that are GPUs.
 
     Raises:
-        ProjectionError: it is not a mapping, lacks `metadata.uid` or `metadata.name`, or holds no time.
+        ProjectionError: it is not a mapping, lacks `metadata.uid` or `metadata.name`, or has no time.
     """
     view = _view(pod)
     return _project(view, judge(view), accelerators)
@@ -53,11 +53,11 @@ def delete_pod(pod: object, accelerators: Accelerators = BUILT_IN, *, inferred: 
 
     Args:
         pod: the object as decoded JSON.
-        accelerators: as for `observe_pod`.
+        accelerators: as in `observe_pod`.
         inferred: the deletion was not observed; a full list lacks the pod.
 
     Raises:
-        ProjectionError: as for `observe_pod`.
+        ProjectionError: as in `observe_pod`.
     """
     view = _view(pod)
     last = _project(view, judge(view, deleted=True, inferred=inferred), accelerators, inferred=inferred)
@@ -151,7 +151,7 @@ def _project(view: PodView, verdict: Verdict, accelerators: Accelerators, *, inf
 
 
 def _restarted(view: PodView) -> int | None:
-    """Return the latest start or end of a container that has restarted; `None`: none has, or it shows no time."""
+    """Return the latest start or end of a restarted container; `None` if none has restarted, or there is no time."""
     restarted = (one for one in (*view.containers, *view.inits) if one.restarts)
     times = (time for one in restarted for time in (one.started, one.finished, one.last_started, one.last_finished))
     return max((time for time in times if time is not None), default=None)
@@ -163,7 +163,7 @@ def _port(port: HostPort) -> str:
 
 
 def _rank(verdict: Verdict, *, ended: bool, inferred: bool) -> Rank:
-    """Return the source of the end's evidence, if the pod has ended."""
+    """Return the source of the evidence for the end of an ended pod."""
     if ended or verdict.phase not in TERMINAL_ATTEMPT_PHASES:
         return "node"
     if verdict.row == 15:

@@ -1,7 +1,7 @@
-"""The pod table: which fields of a pod decide its state and reason. The first row that fits wins.
+"""Pod table: the fields of a pod that decide its state and reason. The first matching row wins.
 
-Rows are numbered as in the lifecycle rules. Regular containers decide; init containers do where no regular one has ended. Reasons
-are the closed vocabulary, except that a bound waiting pod has its waiting reason itself (`ImagePullBackOff`).
+Rows have the numbers of the lifecycle rules. Regular containers decide; if none has ended, init containers do. Reasons are the
+closed vocabulary, except that a bound waiting pod has its own waiting reason (`ImagePullBackOff`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Verdict(NamedTuple):
     phase: AttemptPhase
     reason: str | None
     row: int
-    """Row of the table that decided."""
+    """Row of the table that matched."""
 
 
 _BY_STATUS: Final[dict[str, tuple[AttemptPhase, str]]] = {
@@ -33,7 +33,7 @@ _BY_STATUS: Final[dict[str, tuple[AttemptPhase, str]]] = {
 _BY_DISRUPTION: Final[dict[str, tuple[AttemptPhase, str, int]]] = {
     "PreemptionByScheduler": ("Failed", "PreemptedByScheduler", 2),
     "EvictionByEvictionAPI": ("Failed", "EvictedByApi", 3),
-    # No pod shows whether its node was lost: the lifecycle stage corrects row 4 by the node's state.
+    # A pod does not show the loss of its node: the lifecycle stage corrects row 4 by the node's state.
     "DeletionByTaintManager": ("Failed", "EvictedByTaint", 4),
     "DeletionByPodGC": ("Lost", "NodeLost", 5),
 }
@@ -47,7 +47,7 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 
     Args:
         pod: its last known state.
-        deleted: the object was deleted; a terminal state that it shows remains valid.
+        deleted: the object was deleted; a terminal state in it remains valid.
         inferred: the deletion was not observed; a full list lacks the pod.
     """
     phase = pod.phase
@@ -72,9 +72,9 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 
 
 def exit_code(pod: PodView) -> int | None:
-    """Return the exit code that decides (row 14): of the first container to end with another code than 0.
+    """Return the deciding exit code (row 14): that of the first container to end with a code other than 0.
 
-    A code that a kubelet invents for a container whose end it did not see is ignored.
+    A code that a kubelet reports for a container whose end it missed is ignored.
     """
     bad = [one for one in pod.deciding if one.exit_code and one.reason != _UNKNOWN_END]
     if len(bad) > 1:
@@ -105,7 +105,7 @@ def _failed(pod: PodView) -> Verdict:
         if reason == "DeadlineExceeded":
             return Verdict("Failed", "TimedOut", 8)
         if not pod.has_started:
-            # A kubelet rejects pods with an open list of reasons (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, …), and sets
+            # A kubelet rejects pods with an open set of reasons (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, …), and sets
             # none for failures of containers.
             return Verdict("Failed", "RejectedByNode", 9)
     ends = {container.reason for container in pod.deciding if container.terminated}
@@ -124,18 +124,17 @@ def _failed(pod: PodView) -> Verdict:
 
 
 def _deleted_before_end(pod: PodView) -> bool:
-    """Return whether the pod was deleted before the end that its containers show (row 12a).
+    """Return true if the pod was deleted before the end of its containers (row 12a).
 
-    Within the same second it counts as before: Kubernetes truncates times, and a program that handles SIGTERM ends in that second.
-        When
-    a pod is deleted, a kubelet reports an end without a time for containers that have not started.
+    The same second counts as before: Kubernetes truncates times, and a program that handles SIGTERM ends in that second. When a pod
+    is deleted, a kubelet reports an end without a time for containers that have not started.
     """
     end = _last_end(pod)
     return pod.deletion_asked is not None and (end is None or pod.deletion_asked <= end)
 
 
 def _disrupted_after_end(pod: PodView) -> bool:
-    """Return whether the containers had ended before the pod was evicted: a drain takes ended pods too."""
+    """Return true if the containers had ended before the pod was evicted, because a drain also evicts ended pods."""
     end = _last_end(pod)
     announced = moment(pod.true("DisruptionTarget").get("lastTransitionTime"))
     by_others = pod.disruption in {"EvictionByEvictionAPI", "DeletionByTaintManager"}
@@ -143,7 +142,7 @@ def _disrupted_after_end(pod: PodView) -> bool:
 
 
 def _last_end(pod: PodView) -> int | None:
-    """Return the end of the last container (microseconds); `None`: no container shows one."""
+    """Return the end of the last container (microseconds); `None` if no container has one."""
     return max((one.finished for one in pod.deciding if one.finished is not None), default=None)
 
 

@@ -1,4 +1,4 @@
-"""Order of the observations of one object."""
+"""Order of observations of one object."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["is_newer"]
 
 
 def is_newer(version: str | None, last: str | None) -> bool:
-    """Return whether an observation is newer than the last one taken.
+    """Return true if an observation is newer than the last one processed.
 
-    resourceVersions are compared as integers where both are decimal (Kubernetes 1.35 and later promise that order, earlier ones
-    keep it in fact); otherwise only equality is known, and the order of arrival decides.
+    resourceVersions are compared as integers if both are decimal (Kubernetes 1.35 and later guarantee that order, earlier ones have
+    it in practice); otherwise only equality is known, and the order of arrival decides.
     """
     if version is None or last is None:
         return True

@@ -1,4 +1,4 @@
-"""A pod object parsed once: the parts for the pod table and the times of phases."""
+"""Parsed pod object: the parts for the pod table and for the times of phases."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Container:
     running: bool
     terminated: bool
     waiting: str | None
-    """Reason why it waits."""
+    """Reason for which it waits."""
     reason: str | None
-    """Reason why it terminated."""
+    """Reason of its termination."""
     exit_code: int | None
     """Its exit code; `None` while it has not terminated."""
     started: int | None
@@ -71,12 +71,12 @@ class Container:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended badly: a kubelet takes an init container for failed that was OOM-killed and exited with 0."""
+        """True if it failed; an init container that was OOM-killed fails even with exit code 0, as for a kubelet."""
         return self.terminated and (bool(self.exit_code) or self.reason == "OOMKilled")
 
     @property
     def has_started(self) -> bool:
-        """Whether it ever ran."""
+        """True if it has ever run."""
         return self.running or self.started is not None or self.last_started is not None
 
 
@@ -110,16 +110,16 @@ class PodView:
     deletion: int | None
     """`metadata.deletionTimestamp` (microseconds); `None`: not being deleted."""
     deletion_asked: int | None
-    """When the deletion was requested."""
+    """Time of the deletion request."""
     conditions: dict[str, dict[str, Any]]
-    """Condition by type; the first of a type counts."""
+    """Conditions by type; the first of a type wins."""
     containers: list[Container]
-    """Regular containers only: sidecars are init containers and never decide a pod."""
+    """Regular containers only; sidecars are init containers and never decide."""
     inits: list[Container]
     sidecars: frozenset[str]
     """Names of the init containers that keep running beside the regular ones."""
     deciding: list[Container]
-    """Containers whose ends decide a failed pod: regular ones; if none has ended, init containers. Sidecars never do."""
+    """Containers whose ends decide a failed pod: regular ones or, if none has ended, init containers. Sidecars never do."""
 
     def __init__(self, pod: dict[str, Any]) -> None:
         self.metadata = mapping(pod.get("metadata"))
@@ -145,7 +145,7 @@ class PodView:
 
     @property
     def has_started(self) -> bool:
-        """Whether a regular container ever ran."""
+        """True if a regular container has ever run."""
         return any(container.has_started for container in self.containers)
 
     @property
@@ -154,6 +154,6 @@ class PodView:
         return text(self.true("DisruptionTarget").get("reason"))
 
     def true(self, kind: str) -> dict[str, Any]:
-        """Return the condition of that type if its status is `True`, else an empty mapping."""
+        """Return the condition of that type if its status is `True`, otherwise an empty mapping."""
         condition = self.conditions.get(kind)
         return condition if condition is not None and condition.get("status") == "True" else mapping(None)

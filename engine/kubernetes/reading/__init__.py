@@ -1,1 +1,1 @@
-"""Bytes and documents read into plain values, and the fields that every object has: names, quantities, owners, requests."""
+"""Parsing of bytes and documents to plain values, and of common fields: names, quantities, owners, requests."""

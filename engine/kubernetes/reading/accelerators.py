@@ -1,10 +1,11 @@
-"""Accelerators: how many GPUs one unit of a resource is.
+"""Accelerators: number of GPUs per unit of a resource.
 
-A row of the table is a resource's name, or a pattern with `*`, and its share of a GPU: `1` for whole cards, `1/100` for per cent.
-A MIG profile is its slices of the card's compute: of seven, or of four on some cards. A `device` is counted by its name and is no
-GPU, as is a resource in no row. Names without a `/` are Kubernetes' own and no accelerators. Rows of an operator win over these.
+A row of the table is a resource name, or a pattern with `*`, and its share of a GPU: `1` for whole cards, `1/100` for per cent. A
+MIG profile is its number of the card's compute slices, of seven, or of four on some cards. A `device`, like a resource without a
+row, is counted by name and is not a GPU. Names without a `/` are Kubernetes' own and not accelerators. Rows of an operator take
+precedence.
 
-Some resources qualify another one, as HAMi's `nvidia.com/gpucores` does `nvidia.com/gpu`; they count nothing beside it.
+Some resources qualify another one, as HAMi's `nvidia.com/gpucores` does `nvidia.com/gpu`; beside it they count nothing.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ DEVICE: Final = "device"
 """Share of a resource that is counted by name, without GPU time."""
 NVIDIA: Final = "nvidia.com/gpu"
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
-"""Precedes the name of a device class in the extended resource that Kubernetes derives from it. Rows may leave it out."""
+"""Prefix of a device class in the extended resource that Kubernetes derives from it. Rows may omit it."""
 _KOORDINATOR: Final = ("koordinator.sh", "kubernetes.io")
 
 _LONGEST: Final = 32
-"""Characters of a share."""
+"""Maximum length of a share (characters)."""
 _NAME: Final = 317
-"""Characters of a resource's name in Kubernetes: domain, slash, name."""
+"""Maximum length of a resource name in Kubernetes (characters): domain, slash, name."""
 _MOST: Final = 1_000_000
-"""GPUs of one unit."""
+"""Maximum number of GPUs per unit."""
 
 
 def read_share(share: str | float) -> Fraction | None:
-    """Read the share of a row: `1`, `0.25`, `1/7`; `device`: `None`.
+    """Parse the share of a row: `1`, `0.25`, `1/7`; `device` gives `None`.
 
     Raises:
         ValueError: it is neither, or not above 0.
@@ -65,18 +66,18 @@ _ROWS: Final = _rows({
     "k8s.amazonaws.com/vgpu": "1/10",
     # Partitions of an MI300X, which has eight dies.
     "amd.com/spx_*": "1", "amd.com/dpx_*": "1/2", "amd.com/qpx_*": "1/4", "amd.com/cpx_*": "1/8",
-    # Names such as Ascend310P-2c, Ascend910.shared and mlu370.mim-2m.8gb are parts of a chip, whose size the name does not state.
+    # Names such as Ascend310P-2c, Ascend910.shared and mlu370.mim-2m.8gb are parts of a chip, of unknown size.
     "huawei.com/Ascend*-*": DEVICE, "huawei.com/Ascend*.*": DEVICE, "huawei.com/Ascend*": "1",
     "cambricon.com/mlu*.*": DEVICE, "cambricon.com/mlu-*": DEVICE, "cambricon.com/mlu[0-9]*": "1",
     **dict.fromkeys([f"cambricon.com/{name}" for name in ("mlu", "mlunum", "vmlu")], "1"),
 }.items())  # fmt: skip
-"""Name or pattern → GPUs of one unit, `None`: none. A name wins over patterns, of these the first."""
+"""GPUs per unit by name or pattern; `None`: not a GPU. A name takes precedence over patterns, then the first pattern."""
 _MIG: Final = re.compile(r"nvidia\.com/mig-(?:([1-7])c\.)?(([1-7])g\.[0-9]+gb)(?!.*shared).*", re.ASCII)
 _SLICES: Final = 7
 _FOUR_SLICES: Final = frozenset({"1g.6gb", "2g.12gb", "4g.24gb", "2g.48gb", "4g.96gb"})
-"""Profiles of cards with four slices: A30, RTX PRO 6000. Its 1g.24gb has the name of one of an H100 with 96 GB: a seventh."""
+"""Profiles of cards with four slices: A30, RTX PRO 6000. Its 1g.24gb has the same name as that of an H100 with 96 GB, a seventh."""
 _MLU_MODEL: Final = re.compile(r"(cambricon\.com/mlu)[0-9]+(\.smlu\.)", re.ASCII)
-"""Part of a name that states the model, where the device plugin is told to (`--enable-device-type`)."""
+"""Model in a resource name, which the device plugin adds with `--enable-device-type`."""
 
 _PER_CENT_OF_EACH: Final = {
     NVIDIA: "nvidia.com/gpucores",
@@ -86,10 +87,10 @@ _PER_CENT_OF_EACH: Final = {
     "iluvatar.ai/vgpu": "iluvatar.ai/vcuda-core",
     **dict.fromkeys(["cambricon.com/vmlu", "cambricon.com/mlu"], "cambricon.com/mlu.smlu.vcore"),
 }
-"""Resource → resource whose value is the share of each of its units that the container may use."""
+"""By resource, the resource whose value is the usable share of each of its units."""
 _THOUSANDTHS_OF_ALL: Final = {"gpu.intel.com/i915": "gpu.intel.com/millicores", "gpu.intel.com/xe": "gpu.intel.com/millicores"}
 _SAME: Final = {f"{domain}/gpu-core": f"{domain}/gpu" for domain in _KOORDINATOR}
-"""Resource → another one that states the same; the larger one counts."""
+"""By resource, another resource with the same meaning; the larger value counts."""
 _QUALIFIES: Final[dict[str, tuple[str, ...]]] = {
     **{f"nvidia.com/{name}": (NVIDIA,) for name in ("gpucores", "gpumem", "gpumem-percentage", "priority")},
     **{f"volcano.sh/{name}": ("volcano.sh/vgpu-number",) for name in ("vgpu-cores", "vgpu-memory", "vgpu-memory-percentage")},
@@ -107,27 +108,27 @@ _QUALIFIES: Final[dict[str, tuple[str, ...]]] = {
     },
     "tencent.com/vcuda-memory": ("tencent.com/vcuda-core",),
 }
-"""Resource → those beside which it counts nothing by itself; without any of them it is a resource of its own."""
+"""By resource, the resources beside which it counts nothing; without any of them it is a resource of its own."""
 _ON_CARDS: Final = ("aliyun.com/", "k8s.amazonaws.com/", "koordinator.sh/", "kubernetes.io/", "tencent.com/", "volcano.sh/")
-"""Domains of a node's resources that offer cards which their device plugin offers, too."""
+"""Domains of node resources for cards that their device plugin offers too."""
 
 
 class Accelerators:
-    """The table, with the rows of an operator before its own."""
+    """Table of accelerators; rows of an operator take precedence."""
 
     __slots__ = ("_own", "_share")
 
     def __init__(self, rows: Mapping[str, str | float] | None = None) -> None:
-        """Read the rows of an operator.
+        """Parse the rows of an operator.
 
         Raises:
-            ValueError: a share is none (`read_share`).
+            ValueError: a share is invalid (`read_share`).
         """
         self._own: Final = _rows((rows or {}).items())
         self._share: Final = lru_cache(1_000)(self._look_up)
 
     def share(self, name: str) -> Fraction | None:
-        """Return the GPUs of one unit of a resource; `None`: it is no GPU."""
+        """Return the GPUs per unit of a resource; `None` if it is not a GPU."""
         return self._share(name) if "/" in name and len(name) <= _NAME else None
 
     def _look_up(self, name: str) -> Fraction | None:
@@ -143,15 +144,15 @@ class Accelerators:
 
     @staticmethod
     def qualified(amounts: Iterable[str]) -> bool:
-        """Return whether one resource qualifies another, so that the GPUs of each container are counted by themselves."""
+        """Return true if one of the resources qualifies another, so that the GPUs of each container are counted separately."""
         return any(_plain(name) in _QUALIFIES or name in _SAME for name in amounts)
 
     def gpus(self, amounts: Mapping[str, int], per: int) -> dict[str, Fraction]:
         """Return the GPUs of a container or a node, by resource.
 
         Args:
-            amounts: of its resources.
-            per: units of an amount: 10⁹ for billionths.
+            amounts: amounts of its resources.
+            per: units per amount: 10⁹ for billionths.
         """
         found: dict[str, Fraction] = {}
         plain = {_plain(name): amount for name, amount in amounts.items()}
@@ -169,7 +170,7 @@ class Accelerators:
         return found
 
     def unmetered(self, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Return the extended resources that are used and count as no GPU: devices, and those in no row of the table."""
+        """Return the extended resources that do not count as GPUs: devices, and those without a row."""
         return {
             name: amount
             for name, amount in amounts.items()
@@ -183,8 +184,8 @@ class Accelerators:
         """Return the GPUs of a node, rounded up; a card that two resources offer counts once.
 
         Args:
-            amounts: of its resources.
-            per: as for `gpus`.
+            amounts: amounts of its resources.
+            per: as in `gpus`.
         """
         own = Fraction(0)
         offered: dict[str, Fraction] = {}
@@ -199,9 +200,9 @@ class Accelerators:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a resource without the model of its device: `mlu370.smlu.vcore` is `mlu.smlu.vcore`."""
+    """Return the name of a resource without the model of its device: `mlu370.smlu.vcore` gives `mlu.smlu.vcore`."""
     return _MLU_MODEL.sub(r"\1\2", name) if name.startswith("cambricon.com/") else name
 
 
 BUILT_IN: Final = Accelerators()
-"""The table without rows of an operator."""
+"""Table without rows of an operator."""

@@ -1,4 +1,4 @@
-"""How deep, how many, how large: of a decoded value, found out level by level and never by recursion."""
+"""Bounds on decoded values: nesting, number and size, computed level by level without recursion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _inner(level: Iterable[object]) -> list[Any]:
 
 
 def deeper_than(levels: int, value: object) -> bool:
-    """Return whether lists and mappings are nested in more levels than that."""
+    """Return true if lists and mappings are nested deeper than `levels`."""
     level = [value]
     for _ in range(levels):
         level = [one for one in _inner(level) if isinstance(one, _NESTED)]
@@ -27,7 +27,7 @@ def deeper_than(levels: int, value: object) -> bool:
 
 
 def more_than(values: int, value: object) -> bool:
-    """Return whether a value holds more values than that, itself and those of its lists and mappings counted."""
+    """Return true if a value has more than `values` values, including itself and all nested ones."""
     level, found = [value], 0
     while level:
         found += len(level)
@@ -38,7 +38,7 @@ def more_than(values: int, value: object) -> bool:
 
 
 def longest_key(value: object) -> int:
-    """Return the characters of the longest key in a value; 0 without one. Keys that are no text count as none."""
+    """Return the length of the longest text key in a value (characters); 0 without one."""
     level, longest = [value], 0
     while level:
         keys = (key for one in level if isinstance(one, dict) for key in one if isinstance(key, str))
@@ -48,5 +48,5 @@ def longest_key(value: object) -> int:
 
 
 def json_bytes(value: object) -> int:
-    """Return how long a value is as JSON (bytes)."""
+    """Return the length of a value as JSON (bytes)."""
     return len(to_json(value, inf_nan_mode="constants"))

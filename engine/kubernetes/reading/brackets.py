@@ -1,4 +1,4 @@
-"""Finds the end of a JSON value, token by token, whatever the chunking."""
+"""Search for the end of a JSON value, token by token, for chunks of any size."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 
 __all__ = ["Brackets"]
 
-# The second kind of string is YAML's: its brackets do not count either.
+# The second kind of string is YAML's, whose brackets do not count either.
 _TOKEN: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\r\n]*\'|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _CLOSES: Final = {ord("}"): ord("{"), ord("]"): ord("[")}
 _QUOTE: Final = ord('"')
 _DEEPEST: Final = 200
-"""Levels of nesting; the JSON parser reads no more."""
+"""Maximum nesting, that of the JSON parser."""
 
 
 class Brackets:
-    """Goes through a value from its start on; each byte is looked at a bounded number of times.
+    """Scanner of a value from its start; each byte is scanned a bounded number of times.
 
     Args:
-        opened: brackets that stand open before it, of which the last one closed ends it.
-        json: text in single quotes ends the search, as in JSON it stands for nothing.
+        opened: open brackets before it; the value ends when they are closed.
+        json: text in single quotes, which JSON does not have, ends the search.
     """
 
     def __init__(self, opened: bytes = b"", *, json: bool = False) -> None:
@@ -31,17 +31,17 @@ class Brackets:
         """First byte of the token before `scanned`; 0: none."""
         self.scanned = 0
         self._enough = 0
-        """While there are fewer bytes, a token that has not ended will not have either."""
+        """Number of bytes below which an incomplete token is still incomplete."""
         self.too_deep = 0
-        """Where brackets are nested too deep, all before is as well."""
+        """Position up to which brackets are nested too deep."""
 
     def end(self, buffer: bytearray, stop: int, *, ended: bool) -> int:
-        """Return where the value ends, 0 if it has not before `stop`, -1 if it can no longer be JSON.
+        """Return the end of the value; 0 if it is not complete before `stop`, -1 if it cannot be JSON.
 
         Args:
-            buffer: the bytes from the value's start on, more than last time.
-            stop: how many of them are looked at.
-            ended: no more will come; the last one is the end of a line.
+            buffer: bytes from the value's start, more than in the last call.
+            stop: number of bytes to scan.
+            ended: the stream has ended; the last byte is the end of a line.
         """
         if stop < self._enough and not ended:
             return 0

@@ -1,8 +1,8 @@
-"""Files and streams of Kubernetes objects, read one by one.
+"""Files and streams of Kubernetes objects, parsed one by one.
 
 Accepted in any mixture: YAML documents, JSON, JSON Lines, concatenated pretty-printed JSON (`kubectl get -w -o json`), arrays
-(successive versions of one object), Lists, watch envelopes, CloudEvents. An unreadable piece is an item of its own, with its place,
-and reading continues after it; one in which a key stands twice is unreadable.
+(successive versions of one object), Lists, watch envelopes, CloudEvents. An unreadable part becomes an item with its location, and
+parsing continues after it; a part with a repeated key is unreadable.
 """
 
 from __future__ import annotations
@@ -28,106 +28,106 @@ Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 _TABLE: Final = re.compile(r"(?:NAME|NAMESPACE|LAST SEEN) {2,}[A-Z]")
-"""Headings of a table of `kubectl get`."""
+"""Header of a table printed by `kubectl get`."""
 _AT: Final = re.compile(r" at line (\d+) column (\d+)$")
-"""Where a fault of JSON is, within what was read."""
+"""Location of a JSON fault within the parsed text."""
 _MARKS: Final = frozenset({"kind", "apiVersion", "metadata", "spec", "status", "specversion"})
-"""An object has at least one of these fields."""
+"""Fields of which an object has at least one."""
 
 
 class Document(NamedTuple):
-    """One object as it was read."""
+    """One parsed object."""
 
     line: int
-    """Line on which its piece of the stream begins, from 1; 0: it was not read from a stream, and `path` says which it is."""
+    """Line on which its part of the stream begins, from 1; 0: not from a stream, `path` identifies it."""
     path: str
-    """Path within that piece, `items[3]`; empty: the whole piece."""
+    """Path within that part, such as `items[3]`; empty: the whole part."""
     content: dict[str, Any]
     change: Change | None = None
-    """From its watch envelope; `None`: it stands for itself."""
+    """Change in its watch envelope; `None`: it has no envelope."""
     positions: Positions | None = None
-    """Of the fields of its file, if that is kept."""
+    """Positions of the fields in its file, if available."""
 
     def at(self, path: str) -> str:
-        """Return the place of a field: `line 12, column 5`, or that of the object where it is not known."""
+        """Return the location of a field, such as `line 12, column 5`, or that of the object if it is unknown."""
         sought = self.path + ("." if self.path and not path.startswith("[") else "") + path
         found = None if self.positions is None or not path else self.positions.find(self.line, sought)
         return self.place if found is None else str(found)
 
     @property
     def kind(self) -> str | None:
-        """The object's kind; `Pod` where none is given and it has `spec.containers`, as old Lists leave it out."""
+        """Kind of the object; `Pod` for an object without kind that has `spec.containers`, as in old Lists."""
         return kind_of(self.content)
 
     @property
     def place(self) -> str:
-        """`line 12`, `line 1, items[3]`."""
+        """Location, such as `line 12` or `line 1, items[3]`."""
         return _place(self.line, self.path)
 
     @property
     def of_list(self) -> tuple[int, str] | None:
-        """The List that it is an item of; `None`: it stands by itself."""
+        """List of the item; `None`: it is not an item of a List."""
         return _list_of(self.line, self.path)
 
 
 class Unreadable(NamedTuple):
-    """Bytes that are no object."""
+    """Bytes that are not an object."""
 
     line: int
-    """Line of the fault, or that on which its piece of the stream begins."""
+    """Line of the fault, or the first line of its part of the stream."""
     path: str
     content: bytes
-    """What stood there; of a part of a larger piece, its JSON."""
+    """The bytes; for an item of a List, its JSON."""
     reason: str
 
     @property
     def place(self) -> str:
-        """`line 12`, `line 1, items[3]`."""
+        """Location, such as `line 12` or `line 1, items[3]`."""
         return _place(self.line, self.path)
 
     @property
     def of_list(self) -> tuple[int, str] | None:
-        """The List that it is an item of; `None`: it stands by itself."""
+        """List of the item; `None`: it is not an item of a List."""
         return _list_of(self.line, self.path)
 
 
 class DocumentReader:
-    """Reads a stream as it arrives.
+    """Incremental parser of a stream.
 
     Args:
-        largest: bytes after which an object that does not end is given up.
+        largest: size at which an incomplete object is given up (bytes).
     """
 
     def __init__(self, largest: int = OBJECT_BYTES) -> None:
         self._pieces = Pieces(largest)
         self._unreadable = 0
-        """Entries of what is being read that are no objects."""
+        """Number of non-object entries in the current part."""
         self._held: list[Piece] = []
-        """Items whose kind stands behind them, with that of their List."""
+        """Items whose kind follows after them, with that of their List."""
         self._held_bytes = 0
 
     @property
     def in_list(self) -> bool:
-        """More items may follow of the List that the last object stood in."""
+        """True if further items of the last object's List may follow."""
         return self._pieces.in_list
 
     def feed(self, data: bytes) -> Iterator[Document | Unreadable]:
-        """Yield the objects that these bytes complete: JSON as soon as its last line is there, YAML when the next begins.
+        """Yield the objects that these bytes complete: JSON at its last line, YAML at the begin of the next document.
 
-        To be exhausted before the next call.
+        The iterator must be exhausted before the next call.
         """
         for piece in self._pieces.feed(data):
             yield from self._read(piece)
 
     def close(self) -> Iterator[Document | Unreadable]:
-        """Yield what the end of the stream completes."""
+        """Yield the objects that the end of the stream completes."""
         for piece in self._pieces.close():
             yield from self._read(piece)
 
     def _read(self, piece: Piece) -> Iterator[Document | Unreadable]:
-        """Yield what a piece holds; of a List, behind `UNREADABLE` entries that are no objects, the others are told together."""
+        """Yield the objects of a part; beyond `UNREADABLE` non-object entries of a List, the others are reported together."""
         if _lacks_kind(piece) and self._held_bytes + len(piece.content) <= OBJECT_BYTES:
-            # As bytes, which take a tenth of the memory.
+            # As bytes, which need a tenth of the memory.
             self._held.append(piece._replace(value=None))
             self._held_bytes += len(piece.content)
             return
@@ -146,7 +146,7 @@ class DocumentReader:
 
 
 def read_documents(content: bytes) -> list[Document | Unreadable]:
-    """Return all objects of a file, in order. Raises nothing, whatever the bytes."""
+    """Return all objects of a file, in order. Never raises."""
     reader = DocumentReader(largest=len(content) + 1)
     return [*reader.feed(content), *reader.close()]
 
@@ -155,11 +155,11 @@ def read_stream(stream: BinaryIO, size: int = 65536) -> Iterator[Document | Unre
     """Yield the objects of a stream, each as soon as it is complete.
 
     Args:
-        stream: a binary file; one with `read1`, as `sys.stdin.buffer` has, does not wait for more than there is.
-        size: most bytes read at a time.
+        stream: a binary file; one with `read1`, such as `sys.stdin.buffer`, does not block for more than the available bytes.
+        size: maximum number of bytes per read.
 
     Raises:
-        OSError: reading fails; nothing else, whatever the bytes.
+        OSError: a read fails.
     """
     read = cast("Any", getattr(stream, "read1", stream.read))
     reader = DocumentReader()
@@ -169,7 +169,7 @@ def read_stream(stream: BinaryIO, size: int = 65536) -> Iterator[Document | Unre
 
 
 def kind_of(content: dict[str, Any]) -> str | None:
-    """Return the kind of an object, `Pod` where none is given and it has `spec.containers`."""
+    """Return the kind of an object; `Pod` for one without kind that has `spec.containers`."""
     kind = text(content.get("kind"))
     if kind is None and isinstance(mapping(content.get("spec")).get("containers"), list):
         return "Pod"
@@ -188,7 +188,7 @@ def _list_of(line: int, path: str) -> tuple[int, str] | None:
 
 
 def _lacks_kind(piece: Piece) -> bool:
-    """Return whether only the end of its List may say what an item is."""
+    """Return true if only the end of its List can determine an item's kind."""
     fields, value = piece.fields, piece.value
     if fields is None or "kind" in fields or not piece.path.startswith("items") or not isinstance(value, dict):
         return False
@@ -204,7 +204,7 @@ def _all_items(piece: Piece) -> Iterator[Document | Unreadable]:
         try:
             values = read_yaml(piece.content)
         except UnreadableYamlError as error:
-            # JSON is YAML, and so a repeated key has a line there, too.
+            # JSON is YAML, so the YAML parser gives the line of a repeated key.
             is_json = bool(piece.fault) and not isinstance(error, RepeatedKeyError)
             yield _at_line(piece, _fault_of_json(piece.fault) if is_json else (error.fault, error.line))
             return
@@ -218,13 +218,13 @@ def _fault_of_json(fault: str) -> tuple[str, int | None]:
 
 
 def _at_line(piece: Piece, fault: tuple[str, int | None]) -> Unreadable:
-    """Return a piece that cannot be read, with the line of its fault; of an item of a List only that within the item is known."""
+    """Return an unreadable part with the line of its fault; for an item of a List, only the line within the item is known."""
     reason, line = fault
     if line is None:
         return Unreadable(piece.line, piece.path, piece.content, reason)
     if piece.path:
         return Unreadable(piece.line, piece.path, piece.content, f"{reason} (line {line} of the item)")
-    last = piece.content.rstrip().count(b"\n") + 1  # what ends too early is missing behind its last line
+    last = piece.content.rstrip().count(b"\n") + 1  # a premature end is behind its last line
     return Unreadable(piece.line + min(line, last) - 1, "", piece.content, reason)
 
 
@@ -238,7 +238,7 @@ def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> I
         return
     kind, items = value.get("kind"), value.get("items")
     if items is None and "items" in value and isinstance(kind, str) and kind.endswith("List"):
-        items = []  # Go writes an empty list so
+        items = []  # null, as Go encodes an empty list
     if isinstance(items, list) and (kind is None or (isinstance(kind, str) and kind.endswith("List"))):
         for number, entry in enumerate(items):
             yield from _flatten(_of_list(entry, value), piece, f"{path}.items[{number}]" if path else f"items[{number}]", change)
@@ -253,7 +253,7 @@ def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> I
 
 
 def _of_list(entry: object, fields: Mapping[str, Any]) -> object:
-    """Return an item of a List with these fields: of a typed one it carries neither kind nor version."""
+    """Return an item of a List with the kind and version of a typed List, whose items lack them."""
     kind = fields.get("kind")
     inner = kind[:-4] if isinstance(kind, str) else ""
     return {"kind": inner, "apiVersion": fields.get("apiVersion"), **entry} if inner and isinstance(entry, dict) else entry
@@ -265,7 +265,7 @@ def _unreadable(value: object, piece: Piece, path: str, reason: str) -> Unreadab
 
 
 def _hint(value: object) -> str:
-    """Return a remedy for a text that kubectl printed for people; else nothing."""
+    """Return a remedy for a table that kubectl printed; otherwise an empty text."""
     is_table = isinstance(value, str) and _TABLE.match(value)
     return ": it is a table of kubectl; `-o json` prints the objects" if is_table else ""
 

@@ -1,6 +1,6 @@
-"""Lengths of time as Go writes them: `300s`, `1h30m`, `1.5s`.
+"""Durations in Go's format: `300s`, `1h30m`, `1.5s`.
 
-Kubernetes: a `metav1.Duration` is a string that Go's `time.ParseDuration` reads.
+Kubernetes: a `metav1.Duration` is a string for Go's `time.ParseDuration`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _NANOSECONDS: Final = {
 _PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LARGEST: Final = 2**63 - 1
 _LONGEST: Final = 128
-"""Characters. Go has no bound; exact arithmetic has its price."""
+"""Maximum length (characters); Go has no limit, but exact arithmetic on longer texts is slow."""
 
 
 def parse_duration(text: str) -> int:
-    """Read a duration.
+    """Parse a duration.
 
     Args:
         text: decimal numbers with units (ns, us, ms, s, m, h), optionally signed; `0` needs no unit.
 
     Returns:
-        Microseconds; what is finer is rounded up, so that a delay never becomes none.
+        Microseconds; fractions are rounded up, so that a delay never becomes zero.
 
     Raises:
-        DurationError: the text is no duration, or longer than 2⁶³-1 nanoseconds.
+        DurationError: the text is not a duration, or longer than 2⁶³-1 nanoseconds.
     """
     sign = -1 if text[:1] == "-" else 1
     rest = text[1:] if text[:1] in {"-", "+"} else text

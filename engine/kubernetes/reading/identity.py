@@ -1,4 +1,4 @@
-"""Whose pod it is: its job, its slot, its queue and the people behind it, from owners, annotations and labels."""
+"""Identity of a pod: its job, slot, queue and tenant, from owners, annotations and labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 SERVICE_KINDS: Final = frozenset({"DaemonSet", "Deployment", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
-"""Controllers of pods that serve without end, and are no job to list or bill. A static pod belongs to its node."""
+"""Controllers of services, which are not listed or billed as jobs. A static pod belongs to its node."""
 SCHEDULE_KINDS: Final = frozenset(
     {
         "AdvancedCronJob",
@@ -36,7 +36,7 @@ SCHEDULE_KINDS: Final = frozenset(
         "ScheduledWorkflow",
     }
 )
-"""Kinds that start jobs by a schedule, or by the length of a queue: each of these is a job."""
+"""Kinds that start jobs by a schedule, or by the length of a queue: each started object is a job."""
 
 _QUEUE_NAMES: Final = (
     "volcano.sh/queue-name",
@@ -47,7 +47,7 @@ _QUEUE_NAMES: Final = (
 
 
 def job_kind(kind: str | None, api_version: object) -> str | None:
-    """Return the kind of a job object: Volcano's `Job` is a `VCJob`, Flyte's `flyteworkflow` a `FlyteWorkflow`."""
+    """Return the kind of a job object; Volcano's `Job` is a `VCJob`, Flyte's `flyteworkflow` a `FlyteWorkflow`."""
     if kind == "flyteworkflow":
         return "FlyteWorkflow"
     if kind == "Job" and isinstance(api_version, str) and api_version.startswith("batch.volcano.sh/"):
@@ -56,11 +56,11 @@ def job_kind(kind: str | None, api_version: object) -> str | None:
 
 
 def pod_job_kind(owner: str | None, spec: dict[str, Any]) -> str:
-    """Return the kind of a pod's job: the kind of its owner, known or not, or `Pod`; `Other` for a service.
+    """Return the kind of a pod's job: the kind of its owner, or `Pod`; `Other` for a service.
 
     Args:
-        owner: kind of the owner, as `job_kind` has it; `None`: the pod has none.
-        spec: of the pod. One without owner that is always restarted is a service.
+        owner: kind of the owner, as returned by `job_kind`; `None`: the pod has none.
+        spec: specification of the pod. A pod without owner that is always restarted is a service.
     """
     if owner is None:
         return POD if text(spec.get("restartPolicy")) in {"Never", "OnFailure"} else OTHER
@@ -76,14 +76,14 @@ def controller(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_part(metadata: dict[str, Any]) -> bool:
-    """Return whether a job object is a part of the job that controls it."""
+    """Return true if a job object is a part of the job that controls it."""
     owner = controller(metadata)
     kind = text(owner.get("kind"))
     return text(owner.get("uid")) is not None and kind is not None and kind not in SCHEDULE_KINDS | SERVICE_KINDS
 
 
 def owner_above(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the owner that an object controlled by a pod names beside that pod, or an empty mapping."""
+    """Return the owner, beside the controlling pod, of an object that a pod controls, or an empty mapping."""
     owners = (owner for owner in mappings(metadata.get("ownerReferences")) if text(owner.get("kind")) not in {None, POD})
     return next((owner for owner in owners if text(owner.get("uid"))), mapping(None))
 
@@ -91,16 +91,16 @@ def owner_above(metadata: dict[str, Any]) -> dict[str, Any]:
 def slot_of(
     name: str, annotations: dict[str, Any], labels: dict[str, Any], join: Join | None = None
 ) -> tuple[str | None, int | None]:
-    """Return task and index of a pod, each `None` where the pod does not name it.
+    """Return task and index of a pod; each is `None` if unknown.
 
-    Lahar's own annotations win; then Volcano's (a pod without an index annotation is named JOB-TASK-INDEX), then those of an owner
-    above the controller, then the completion index of an indexed Job, then the labels of other operators.
+    Lahar's own annotations take precedence; then Volcano's (a pod without an index annotation has the name JOB-TASK-INDEX), those
+    of an owner above the controller, the completion index of an indexed Job, and labels of other operators.
 
     Args:
-        name: of the pod.
-        annotations: of the pod.
-        labels: of the pod.
-        join: the row by which it belongs to an owner above its controller.
+        name: name of the pod.
+        annotations: annotations of the pod.
+        labels: labels of the pod.
+        join: row by which it belongs to an owner above its controller.
     """
     task = text(annotations.get("lahar/task"))
     if task is not None:
@@ -116,7 +116,7 @@ def slot_of(
 
 
 def queue_of(annotations: dict[str, Any], labels: dict[str, Any]) -> str | None:
-    """Return the queue that an object names for Volcano, Kueue or KAI, as label or annotation."""
+    """Return the queue of an object for Volcano, Kueue or KAI, from a label or annotation."""
     for name in _QUEUE_NAMES:
         found = text(annotations.get(name)) or text(labels.get(name))
         if found is not None:
@@ -130,7 +130,7 @@ def people(labels: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
 
 
 def job_name(manifest: Mapping[str, Any]) -> tuple[str, str, str | None]:
-    """Return namespace, name and uid of a job as its manifest gives them, as far as it has them."""
+    """Return namespace, name and uid of a job from its manifest, as far as present."""
     metadata = mapping(manifest.get("metadata"))
     name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
     return text(metadata.get("namespace")) or "default", name, text(metadata.get("uid"))

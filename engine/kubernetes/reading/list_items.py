@@ -1,4 +1,4 @@
-"""The items of a List or an array in JSON, one by one."""
+"""Items of a JSON List or array, one by one."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ _MISMATCH: Final = "brackets or quotes that do not match"
 _HEAD: Final = re.compile(
     rb'(\{(?:\s*"(?:apiVersion|kind)"\s*:\s*"[^"\\\r\n]*"\s*,|\s*"metadata"\s*:\s*\{[^{}]*\}\s*,)*)\s*"items"\s*:\s*\[|\['
 )
-"""The start of a List up to its items, as servers and kubectl write it."""
+"""Start of a List up to its items, as servers and kubectl write it."""
 _BETWEEN: Final = re.compile(rb"[\s,]*")
 _USUAL_BYTES: Final = 64 << 10
-"""An item of that size at most is found by the standard library in one go, a larger one token by token."""
+"""Maximum size of an item that the standard library parses at once; larger ones are scanned token by token (bytes)."""
 _DECODER: Final = json.JSONDecoder()
 
 
 class NoListError(ValueError):
-    """Raised when a value is no List whose items can be split off; it is read as a whole."""
+    """Raised when a value is not a List that can be split; it is parsed as a whole."""
 
 
 class ListItems:
-    """Splits a List into its items, whatever the chunking of its bytes.
+    """Splitter of a List into its items, for chunks of any size.
 
     Attributes:
-        length: bytes before the items.
-        path: the field with the items, `items`; empty for an array.
-        fields: its other fields as far as read; all of them once `over`.
+        length: number of bytes before the items.
+        path: field with the items, `items`; empty for an array.
+        fields: its other fields as far as read; complete once `over`.
         count: items so far.
-        over: it was read to its end.
-        fault: why the rest is unreadable.
-        too_deep: up to there in the buffer it is nested too deep.
+        over: the List was read to its end.
+        fault: reason why the rest is unreadable.
+        too_deep: position up to which the buffer is nested too deep.
     """
 
     def __init__(self, buffer: bytearray) -> None:
-        """Begin.
+        """Parse the start of the List.
 
         Raises:
-            NoListError: by its first `LIST_BYTES` the value at the start of the buffer is none.
+            NoListError: the first `LIST_BYTES` of the buffer are not the start of a List.
         """
         head = _HEAD.match(buffer, 0, LIST_BYTES)
         if head is None:
@@ -64,10 +64,10 @@ class ListItems:
         self.too_deep = 0
         self._others = 0
         self._behind = False
-        """All items were taken; the fields after them were not read yet."""
+        """True once all items were taken; the fields after them were not read yet."""
 
     def skip(self, buffer: bytearray) -> int:
-        """Return how many bytes stand before the next item, one less if it has not begun: a stream may end there."""
+        """Return the number of bytes before the next item, one less if it has not begun, because a stream may end there."""
         if self._behind or self._brackets.scanned:
             return 0
         found = _BETWEEN.match(buffer)
@@ -75,11 +75,11 @@ class ListItems:
         return between - (between == len(buffer))
 
     def end(self, buffer: bytearray, *, ended: bool) -> int:
-        """Return where the next item ends, or all of the List if that makes it `over`; 0 if it has not, or has a `fault`.
+        """Return the end of the next item, or of the whole List if that makes it `over`; 0 if it is incomplete or has a `fault`.
 
         Args:
-            buffer: bytes from the item's first one on.
-            ended: no more will come; the last one is the end of a line.
+            buffer: bytes from the item's start.
+            ended: the stream has ended; the last byte is the end of a line.
         """
         if not self._behind and buffer[0] in b" \t\r\n,":
             self.fault = ENDS_EARLY if ended else ""
@@ -119,11 +119,11 @@ def _fields(content: bytes) -> dict[str, Any]:
 
 
 def _usual_end(buffer: bytearray) -> int:
-    """Return where the value at the start of the buffer ends, 0 if it is large, not there to its end, or no JSON."""
+    """Return the end of the value at the start of the buffer; 0 if it is large, incomplete, or not JSON."""
     if buffer[0] not in b"{[":
         return 0
     try:
-        # By its brackets and quotes it is the same whatever its other bytes mean.
+        # Its brackets and quotes determine its end, whatever its other bytes are.
         return _DECODER.raw_decode(buffer[:_USUAL_BYTES].decode("latin-1"))[1]
     except (ValueError, RecursionError):
         return 0

@@ -1,4 +1,4 @@
-"""Manifests in a page of markdown, as on the Kubernetes blog."""
+"""Manifests in Markdown pages, such as the Kubernetes blog."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["extract_manifest"]
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _LANGUAGES: Final = frozenset({"yaml", "yml", "json"})
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
-"""CommonMark: a backslash before ASCII punctuation stands for the punctuation."""
+"""CommonMark escape: a backslash before ASCII punctuation."""
 
 
 def extract_manifest(text: str) -> dict[str, Any]:
     r"""Return the first manifest in the code blocks of a page.
 
-    A page that went through a converter has its language in the first line of the block, and markdown escapes (`your\_repo`)
-    that would be literal in a true code block; they are taken out there, and only there.
+    A page from a converter has its language in the first line of the block, and Markdown escapes (`your\_repo`), which would be
+    literal in a true code block; they are removed in such blocks only.
 
     Args:
         text: the page.
 
     Raises:
-        ManifestError: no block holds a mapping with `apiVersion` and `kind`; the text says what is wrong with the last one tried.
+        ManifestError: no block has a mapping with `apiVersion` and `kind`; the message has the fault of the last one.
     """
     wrong = "it has no code block in YAML"
     for block in _blocks(text):
@@ -45,7 +45,7 @@ def extract_manifest(text: str) -> dict[str, Any]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield the code blocks that may be YAML, unescaped where a converter has been at work."""
+    """Yield the code blocks that may be YAML, unescaped if they came from a converter."""
     fence, language, lines = "", "", list[str]()
     for line in text.splitlines():
         mark = _FENCE.fullmatch(line)

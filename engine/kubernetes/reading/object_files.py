@@ -1,4 +1,4 @@
-"""Files of objects as they lie on a disk, compressed or not."""
+"""Files of objects, compressed or not."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class DamagedFileError(LaharError, ValueError):
-    """Raised when the compressed content of a file ends early or is no gzip."""
+    """Raised when the compressed content of a file is truncated or not gzip."""
 
     def __init__(self, path: Path, error: Exception) -> None:
         super().__init__(f"{path}: the compressed content is damaged ({error})")
 
 
 def standard_input() -> BinaryIO:
-    """Return the bytes of standard input.
+    """Return the byte stream of standard input.
 
     Raises:
-        OSError: it is closed.
+        OSError: standard input is closed.
     """
     if sys.stdin is None:
         raise OSError(errno.EBADF, "it is closed; name a file, or send something to it", "standard input")
@@ -38,11 +38,11 @@ def standard_input() -> BinaryIO:
 
 @contextmanager
 def open_objects(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read objects from it, `-` is standard input; whether a file is compressed is told by its content.
+    """Open a file of objects; `-` is standard input. Compression is detected by content.
 
     Raises:
-        OSError: it cannot be opened.
-        DamagedFileError: while it is read.
+        OSError: the file cannot be opened.
+        DamagedFileError: raised by reads of the file.
     """
     if str(path) == "-":
         yield standard_input()
@@ -62,5 +62,5 @@ def open_objects(path: Path) -> Iterator[BinaryIO]:
 
 
 def unpacked(file: BinaryIO) -> bool:
-    """Return whether a file that was opened is unpacked while it is read: a few of its bytes may become very many."""
+    """Return true if a file is decompressed while it is read, so that a few of its bytes may become very many."""
     return isinstance(file, gzip.GzipFile)

@@ -1,12 +1,12 @@
-"""Splits a byte stream into objects, whatever the chunking.
+"""Splitter of a byte stream into objects, for chunks of any size.
 
-JSON Lines, pretty-printed JSON one object after the other (`kubectl get -w -o json`), arrays, YAML documents and any mixture:
-a line that begins with `{` or `[` begins a piece of JSON, which ends where its brackets balance; anything else begins a YAML
-document, which ends at `---`, `...`, or the next line that begins with a bracket. What is neither is handed out as garbage up
-to the next line at which an object can begin, so one broken object costs only itself.
+JSON Lines, pretty-printed JSON objects (`kubectl get -w -o json`), arrays, YAML documents and any mixture: a line that begins with
+`{` or `[` begins a piece of JSON, which ends where its brackets balance; anything else begins a YAML document, which ends at `---`,
+`...`, or the next line that begins with a bracket. Other text up to the next line at which an object can begin is returned as
+garbage, so that a broken object affects only itself.
 
-A List or an array in JSON that is large or broken is taken apart: each of its items is a piece as soon as it is complete, so that
-it takes no more memory than one of them, and what could be read of it is there.
+A large or broken JSON List or array is split into its items, each returned as soon as it is complete: memory stays bounded by one
+item, and the readable items are kept.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ __all__ = ["Form", "Piece", "Pieces"]
 
 
 Form = Literal["json", "flow", "yaml", "garbage", "end"]
-"""`flow`: brackets that balance but are no JSON, or JSON with a key twice: perhaps YAML in flow style. `yaml`: to be read as YAML.
-`end`: what stands behind the items of a List."""
+"""`flow`: balanced brackets that are not JSON, or JSON with a repeated key, perhaps YAML in flow style. `yaml`: to be parsed as
+YAML. `end`: the rest of a List behind its items."""
 
 
 class Piece(NamedTuple):
-    """Bytes that belong together."""
+    """Bytes of one item."""
 
     line: int
     """Line of the first byte, from 1."""
     content: bytes
     form: Form
     value: object = None
-    """The value, where it is JSON."""
+    """Decoded value, if it is JSON."""
     fault: str = ""
-    """Why it is no JSON, or nothing at all."""
+    """Reason why it is not JSON, or not readable at all."""
     path: str = ""
-    """Where in a List that is taken apart it stands, `items[3]`; empty: it stands for itself."""
+    """Path in a split List, such as `items[3]`; empty: not an item."""
     fields: dict[str, Any] | None = None
-    """What that List has beside its items: what stands before them, at the `end` all."""
+    """Fields of that List besides its items: those before them, at the `end` all."""
 
 
 _BRACKET_LINE: Final = re.compile(rb"\n[{}\[\]]")
@@ -54,27 +54,27 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class TooManyValuesError(ValueError):
-    """Raised when a piece of JSON may hold more values than the bound."""
+    """Raised when a piece of JSON may have more values than the bound."""
 
 
 def _value(content: bytes) -> object:
     """Return the value of a piece of JSON.
 
     Raises:
-        TooManyValuesError: by its brackets and commas, those in strings included, it may hold more than `VALUES` values.
-        ValueError: it is no JSON, or has a key twice.
+        TooManyValuesError: its brackets and commas, including those in strings, allow more than `VALUES` values.
+        ValueError: it is not JSON, or has a repeated key.
     """
     if len(content) > VALUES and content.count(b",") + content.count(b"[") + content.count(b"{") > VALUES:
         raise TooManyValuesError(f"more than {VALUES:,} values")
     value = from_json(content, allow_inf_nan=False)
-    # A value that was lost took the quotes of its key with it, unless escapes of quotes make up for them.
+    # A lost value also removes the quotes of its key, unless escaped quotes compensate.
     if content.count(b'"') != to_json(value).count(b'"') or b"\\u0022" in content:
         _WITH_UNIQUE_KEYS.decode(content.decode())
     return value
 
 
 class _RepeatedError(ValueError):
-    """Raised for JSON with a key twice."""
+    """Raised for JSON with a repeated key."""
 
 
 def _must_be_unique(pairs: Sequence[tuple[str, object]]) -> None:
@@ -89,10 +89,10 @@ _WITH_UNIQUE_KEYS: Final = json.JSONDecoder(object_pairs_hook=_must_be_unique)
 
 
 class Pieces:
-    """Splits a stream; whatever the sizes of the chunks fed, the pieces are the same.
+    """Splitter of a stream; the pieces do not depend on the sizes of the chunks.
 
     Args:
-        largest: bytes after which an object that does not end is given up.
+        largest: size at which an incomplete object is given up (bytes).
     """
 
     def __init__(self, largest: int = OBJECT_BYTES) -> None:
@@ -100,27 +100,27 @@ class Pieces:
         self._buffer = bytearray()
         self._line = 1
         self._form: Form | None = None
-        """What the buffer begins with; `None`: not known yet."""
+        """Form of the item at the start of the buffer; `None`: unknown yet."""
         self._fault = ""
         self._searched = 0
-        """Up to here the buffer holds no boundary."""
+        """Position up to which the buffer has no boundary."""
         self._brackets = Brackets()
         self._list: ListItems | None = None
-        """The List that is being taken apart."""
+        """List that is being split."""
         self._list_line = 1
         self._part_of: tuple[str, dict[str, Any] | None] = "", None
         self._whole = False
-        """The buffer begins with something large that cannot be taken apart."""
+        """True if the buffer begins with a large value that cannot be split."""
         self._begun = False
         self._ended = False
 
     @property
     def in_list(self) -> bool:
-        """A List is being taken apart."""
+        """True while a List is being split."""
         return self._list is not None
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Take more bytes and yield the pieces that they complete. To be exhausted before the next call."""
+        """Add bytes and yield the pieces that they complete. The iterator must be exhausted before the next call."""
         self._buffer += data
         if not self._begun:
             if len(self._buffer) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(self._buffer):
@@ -131,9 +131,9 @@ class Pieces:
         yield from self._split(final=False)
 
     def close(self) -> Iterator[Piece]:
-        """Yield what is left when no more bytes come."""
+        """Yield the remaining pieces at the end of the stream."""
         self._ended = True
-        # With the line ended, what stands at the end of the stream is complete.
+        # With a line end, the last piece is complete.
         yield from self.feed(b"\n")
         yield from self._split(final=True)
 
@@ -159,12 +159,12 @@ class Pieces:
                 yield self._cut(len(self._buffer))
 
     def _begin(self) -> None:
-        """Skip lines that mean nothing between objects and find out what stands next."""
+        """Skip lines between objects and determine the next form."""
         buffer = self._buffer
         while (end := buffer.find(b"\n", self._searched)) >= 0:
             self._searched = 0
             line = bytes(buffer[:end]).strip()
-            # A comma is what stays of an array that had to be taken apart.
+            # A comma is left over from an array that was split.
             if line and line not in {b"---", b"...", b","} and line[0] not in b"#%":
                 self._form = "json" if line[0] in b"{[" else "yaml"
                 return
@@ -176,10 +176,10 @@ class Pieces:
     def _json(self, *, final: bool) -> Piece | None:
         """Return the piece of JSON at the start of the buffer, if it is complete."""
         buffer = self._buffer
-        # What is taken apart must not depend on how much of the stream is there.
+        # The decision to split must not depend on the number of bytes available.
         most = len(buffer) if self._whole else min(len(buffer), LIST_BYTES)
         if not self._brackets.scanned:
-            # Almost always an object is one line, or ends with the next line that begins with a bracket.
+            # Nearly always an object is one line, or ends with the next line that begins with a bracket.
             ends = [buffer.find(b"\n")]
             if (bracket := _BRACKET_LINE.search(buffer, self._searched)) is not None:
                 ends.append(buffer.find(b"\n", bracket.end()))
@@ -207,7 +207,7 @@ class Pieces:
         return None
 
     def _balanced(self, end: int) -> Piece | None:
-        """Return the piece that ends where its brackets balance; `None`: a List to take apart, as a key stands twice in it."""
+        """Return the piece up to the balancing bracket; `None` for a List with a repeated key, which must be split."""
         value: object = None
         try:
             value = _value(bytes(self._buffer[:end]))
@@ -220,7 +220,7 @@ class Pieces:
         return self._cut(end, value)
 
     def _take_apart(self) -> bool:
-        """Begin to take the List at the start of the buffer apart; false if there is none."""
+        """Start to split the List at the start of the buffer; return false if there is none."""
         try:
             self._list = ListItems(self._buffer)
         except NoListError:
@@ -230,7 +230,7 @@ class Pieces:
         return True
 
     def _part(self, items: ListItems) -> Piece | None:
-        """Return the next item of a List, or what stands behind the last one, or what cannot be read of it."""
+        """Return the next item of a List, the rest behind its items, or its unreadable part."""
         self._drop(items.skip(self._buffer))
         place = f"{items.path}[{items.count}]"
         end = items.end(self._buffer, ended=self._ended)

@@ -1,4 +1,4 @@
-"""Labels and annotations that name a pod's owner above its controller, its task and its replica, as tables."""
+"""Labels and annotations with a pod's owner above its controller, its task and its replica, as tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
 class Join(NamedTuple):
-    """An owner that puts objects of another kind between itself and its pods, and writes its uid on all of them."""
+    """An owner whose pods are controlled by objects in between, and have a label with the owner's uid."""
 
     kind: str
     through: str
-    """Kind of the objects in between: they control the pods."""
+    """Kind of the objects in between, which control the pods."""
     uid: str
-    """Label with its uid. A name alone joins nothing: it may be used again, a uid may not."""
+    """Label with the owner's uid. A name alone is not enough, because names are reused."""
     name: str
     task: str
     parts: tuple[str, str] | None = None
-    """Where each object in between has indexed pods: its own index among those of the task, and how many there are."""
+    """Labels for indexed pods of each object in between: its index within the task, and the number of such objects."""
 
 
 JOINS: Final = (
@@ -41,15 +41,15 @@ JOINS: Final = (
 
 
 class TaskLabel(NamedTuple):
-    """Labels that name a pod's task, by kind of the job that controls it."""
+    """Labels with a pod's task, by kind of the controlling job."""
 
     task: str
     replica: str | None = None
     """Label with the index of the replica."""
     pattern: str = "(.*)"
-    """What of the value is the task: the first group."""
+    """Pattern whose first group is the task in the value."""
     named: Mapping[str, str] = {}
-    """What else some values are called."""
+    """Task names for special values."""
 
 
 TASK_LABELS: Final = (
@@ -59,19 +59,19 @@ TASK_LABELS: Final = (
     TaskLabel("replica-type", "replica-index"),
     TaskLabel("ray.io/group", named={"headgroup": "head"}),
     TaskLabel("spark-role"),
-    # `flow[0].train(2:b)` is the third of what one step fans out to, or its third try.
+    # `flow[0].train(2:b)` is the third branch of a fan-out step, or its third try.
     TaskLabel("workflows.argoproj.io/node-name", pattern=r"\.([^.()]+)(?:\([^()]*\))?$"),
 )
-"""Most telling first."""
+"""Labels in order of precedence."""
 
 
 def label(key: str, annotations: dict[str, Any], labels: dict[str, Any]) -> str | None:
-    """Return the value of a label, or of an annotation of that name."""
+    """Return the value of a label, or of an annotation with that name."""
     return text(labels.get(key)) or text(annotations.get(key))
 
 
 def number(key: str | None, annotations: dict[str, Any], labels: dict[str, Any]) -> int | None:
-    """Return the whole number that is the value of an annotation, or of a label of that name."""
+    """Return the whole number in an annotation, or in a label with that name; `None` if there is none."""
     if key is None:
         return None
     found = whole(annotations.get(key))
@@ -79,12 +79,12 @@ def number(key: str | None, annotations: dict[str, Any], labels: dict[str, Any])
 
 
 def join_of(controller: str | None, annotations: dict[str, Any], labels: dict[str, Any]) -> Join | None:
-    """Return the row by which an object belongs to an owner above its controller; `None`: to its controller.
+    """Return the row by which an object belongs to an owner above its controller; `None` if it belongs to its controller.
 
     Args:
         controller: kind of its controller.
-        annotations: of the object.
-        labels: of the object.
+        annotations: annotations of the object.
+        labels: labels of the object.
     """
     for row in JOINS:
         if row.through == controller and label(row.uid, annotations, labels) and label(row.name, annotations, labels):
@@ -93,7 +93,7 @@ def join_of(controller: str | None, annotations: dict[str, Any], labels: dict[st
 
 
 def task_of(annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
-    """Return the task and the index by `TASK_LABELS`; `None` where no label names it."""
+    """Return task and index by `TASK_LABELS`; `None` if no label has it."""
     for row in TASK_LABELS:
         value = label(row.task, annotations, labels)
         found = None if value is None else re.search(row.pattern, value)
@@ -104,9 +104,10 @@ def task_of(annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | 
 
 
 def joined_slot(join: Join, annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
-    """Return task and index of a pod of an owner above its controller; `None` where no label names it.
+    """Return task and index of a pod of an owner above its controller; `None` if no label has it.
 
-    Of n objects in between, the one with index i has the pods i, n + i, 2n + i, …: how many each has stands on no pod.
+    Of n objects in between, the one with index i has the pods i, n + i, 2n + i, …, because no pod has the number of pods of each
+    object.
     """
     index = number(COMPLETION_INDEX, annotations, labels)
     part, parts = (number(key, annotations, labels) for key in join.parts or (None, None))

@@ -1,6 +1,6 @@
-"""The shape of a pod (`engine.events.pod_shape`), read from a pod template or a pod.
+"""Shape of a pod (`engine.events.pod_shape`), from a pod template or a pod.
 
-What cannot be read counts as absent: it is for validation to name it.
+Unreadable parts count as absent; validation reports them.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _OF_A_JOB: Final = frozenset(
         "volcano.sh/jdb-max-unavailable",
     }
 )
-"""Annotations of a job that its pods get (Volcano)."""
+"""Annotations of a job that its pods inherit (Volcano)."""
 
 
 def plugin_annotations(annotations: object) -> dict[str, str]:
-    """Return those annotations of a job or a pod that plugins of the scheduler read."""
+    """Return the annotations of a job or a pod that scheduler plugins use."""
     return {name: value for name, value in strings(annotations).items() if name.startswith(_READ_BY_PLUGINS) or name == _SLA}
 
 
 def pod_shape(template: object, job_annotations: Mapping[str, str] | None = None) -> PodShape:
-    """Read a shape.
+    """Return the shape of a pod.
 
     Args:
-        template: a pod template or a pod, as decoded JSON.
-        job_annotations: those of its job, some of which its pods get.
+        template: pod template or pod, as decoded JSON.
+        job_annotations: annotations of its job, some of which its pods inherit.
     """
     pod = mapping(template)
     metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
@@ -144,7 +144,7 @@ def _toleration(found: dict[str, Any]) -> Toleration:
 
 
 def host_ports(spec: dict[str, Any]) -> Iterator[HostPort]:
-    """Yield the ports of the node that containers take; on the node's network every port of theirs is one (Kubernetes)."""
+    """Yield the host ports of containers; with host networking every container port is one (Kubernetes)."""
     shared = spec.get("hostNetwork") is True
     for container in mappings(spec.get("containers")):
         for port in mappings(container.get("ports")):

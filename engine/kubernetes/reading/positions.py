@@ -1,4 +1,4 @@
-"""Positions of fields in a file: line and column of what a fault's path names."""
+"""Positions of fields in a file: line and column for the path of a fault."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engine.kubernetes.reading.shapes import child
 __all__ = ["Position", "Positions"]
 
 _BUDGET: Final = 32 << 20
-"""Bytes of files that may be read again for the positions of one file's faults."""
+"""Maximum number of bytes parsed again for the positions of one file's faults."""
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Position(NamedTuple):
-    """Where a field stands, both from 1."""
+    """Line and column of a field, from 1."""
 
     line: int
     column: int
@@ -26,32 +26,32 @@ class Position(NamedTuple):
 
 
 class _Open:
-    """A collection that has not ended."""
+    """Collection that has not ended."""
 
     __slots__ = ("is_mapping", "key", "number", "path")
 
     def __init__(self, path: str | None, *, is_mapping: bool) -> None:
         self.path = path
-        """`None`: nothing sought is in it."""
+        """Path of the collection; `None`: it does not contain the field."""
         self.is_mapping = is_mapping
         self.key: tuple[str, Position] | None = None
         self.number = 0
 
 
 class Positions:
-    """Finds fields in the bytes of a file, in YAML or JSON."""
+    """Search for fields in the bytes of a YAML or JSON file."""
 
     def __init__(self, content: bytes) -> None:
-        """Use a file; nothing is read yet."""
+        """Store the content; nothing is parsed yet."""
         self._content: Final = content
         self._left = _BUDGET
 
     def find(self, line: int, path: str) -> Position | None:
-        """Return where a field stands, or the innermost that there is of those around it; `None`: it cannot be found.
+        """Return the position of a field, or of the innermost existing field around it; `None` if it cannot be found.
 
         Args:
-            line: line on which its document begins, from 1.
-            path: `spec.tasks[0].replicas`.
+            line: first line of its document, from 1.
+            path: path of the field, such as `spec.tasks[0].replicas`.
         """
         rest = self._content.split(b"\n", line - 1)[-1]
         self._left -= len(rest)
@@ -65,7 +65,7 @@ class Positions:
 
 
 def _deepest(content: bytes, sought: str) -> Position | None:
-    """Return where a field of the first document stands, or the innermost one around it."""
+    """Return the position of a field of the first document, or of the innermost field around it."""
     open_, best = list[_Open](), None
     loader = _Loader(content)
     while loader.check_event():
@@ -99,7 +99,7 @@ def _deepest(content: bytes, sought: str) -> Position | None:
 
 
 def _entry(within: _Open | None, position: Position) -> tuple[tuple[str, ...], Position]:
-    """Return the paths that the next value of a collection may have, and its position: of a mapping's value that of its key."""
+    """Return the possible paths of the next value of a collection, and its position; in a mapping, that of its key."""
     if within is None:
         return ("",), position
     if not within.is_mapping:

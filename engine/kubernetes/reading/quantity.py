@@ -26,22 +26,22 @@ _SCALE: Final[dict[str, Fraction]] = {
 }
 _NANO: Final = 10**9
 LARGEST: Final = 2**63 - 1
-"""Kubernetes counts no resource any further."""
+"""Largest amount of a resource in Kubernetes."""
 _LONGEST: Final = 256
-"""Characters; Kubernetes has no bound, but no real manifest has a longer number, and exact arithmetic on one is slow."""
+"""Maximum length (characters); Kubernetes has no limit, but exact arithmetic on longer numbers is slow."""
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Read a quantity as it stands in a manifest.
+    """Parse a quantity of a manifest.
 
     Args:
-        value: a string, or a number (YAML gives `cpu: 2` and `cpu: 0.5` as such).
+        value: a string, or a number (YAML decodes `cpu: 2` and `cpu: 0.5` as numbers).
 
     Returns:
         The exact value in units of the resource (cores, bytes, devices); it may be negative.
 
     Raises:
-        QuantityError: the value is of another type, or the text is no quantity.
+        QuantityError: the value has another type, or the text is not a quantity.
     """
     if isinstance(value, str):
         return _parse(value)
@@ -62,7 +62,7 @@ def bytes_(quantity: Fraction) -> int:
     return -(-quantity.numerator // quantity.denominator)
 
 
-# A cluster's pods write the same few hundred quantities over and over.
+# Cached, because a cluster's pods repeat the same few hundred quantities.
 @lru_cache(maxsize=8192)
 def _parse(text: str) -> Fraction:
     form = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
@@ -76,7 +76,7 @@ def _parse(text: str) -> Fraction:
     if exponent is None:
         number *= _SCALE[suffix]
     else:
-        # Beyond ±1000 a number of at most 256 characters is capped or rounded anyway.
+        # An exponent beyond ±1000 is capped or rounded anyway for numbers of at most 256 characters.
         number *= Fraction(10) ** max(-1000, min(int(exponent), 1000))
     nanos = min(-(-number.numerator * _NANO // number.denominator), LARGEST * _NANO)
     return Fraction(-nanos if sign == "-" else nanos, _NANO)

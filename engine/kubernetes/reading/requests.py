@@ -1,14 +1,14 @@
-"""What one pod asks of a node: the scheduler's effective request.
+"""Effective request of a pod, as in the scheduler.
 
-Kubernetes: the larger of (containers + sidecars) and the running maximum over the init containers, which start one after the
-other beside the sidecars started before them; plus the pod's overhead. A request that a container leaves out is its limit.
+Kubernetes: the larger of (containers + sidecars) and the peak of the init containers, which start one after another beside the
+sidecars started before them; plus the pod's overhead. A container without a request requests its limit.
 
-Resources of the whole pod (`spec.resources`: cpu, memory, huge pages) replace that sum, each for itself. A limit without a
-request counts where no container asks for the resource, and for huge pages (Kubernetes: `defaultPodRequests`).
+Resources of the whole pod (`spec.resources`: cpu, memory, huge pages) replace that sum, each separately. A limit without a request
+counts if no container requests the resource, and for huge pages (Kubernetes: `defaultPodRequests`).
 
-While a container or a whole pod is resized in place, its request is the largest of what its specification asks for, what its node
-has allocated and what it runs with. If the node refuses the resize for good (`Infeasible`), cpu and memory of the specification do
-not count (kube-scheduler: `PodRequests` of k8s.io/component-helpers).
+During an in-place resize of a container or a pod, its request is the largest of the specified, the allocated and the actual
+resources. If the node rejects the resize permanently (`Infeasible`), cpu and memory of the specification do not count
+(kube-scheduler: `PodRequests` of k8s.io/component-helpers).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = ["effective_requests", "observed_requests", "requests_by_name", "templ
 N = TypeVar("N", int, Fraction)
 
 _Amounts = dict[str, int]
-"""Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
+"""Billionths of a core, byte or device by resource, the finest unit of quantities, so that integer sums are exact."""
 
 _COUNTED: Final = frozenset({"cpu", "memory"})
 _USUAL: Final = _COUNTED | {NVIDIA}
 _GPU_FRACTION: Final = "gpu-fraction"
 _GPU_MEMORY: Final = "gpu-memory"
 _CLAIMS: Final = "resourceclaims"
-"""Counts claims of devices that were not read."""
+"""Counter of unread device claims."""
 _NANO: Final = 10**9
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
-"""Resources that can change in place. Some kubelets leave all others out of what they report."""
+"""Resources that can be resized in place. Some kubelets omit all others from their status."""
 _HUGE_PAGES: Final = "hugepages-"
 _INFEASIBLE: Final = "Infeasible"
-_NOTHING: Final[_Amounts] = {}  # shared: not to be changed
+_NOTHING: Final[_Amounts] = {}  # shared: must not be changed
 
 
 def effective_requests(
@@ -55,15 +55,14 @@ def effective_requests(
     """Return the effective request of a pod.
 
     Args:
-        pod_spec: `spec` of a pod or of a pod template, as decoded JSON. What cannot be read counts as nothing: it is for
-            validation to name it.
-        status: `status` of the pod; `None`: it has none (a template).
-        annotations: `metadata.annotations` of the pod or template: the KAI scheduler reads shares of a GPU there.
-        accelerators: the table that says which resources are GPUs.
+        pod_spec: `spec` of a pod or of a pod template, as decoded JSON. Unreadable parts count as absent; validation reports them.
+        status: `status` of the pod; `None` for a template.
+        annotations: `metadata.annotations` of the pod or template; the KAI scheduler reads shares of a GPU there.
+        accelerators: table of the resources that are GPUs.
 
     Returns:
-        Milli-CPU and bytes, each rounded up, and GPUs, rounded to a billionth of one. GPUs are summed over resources after each
-        has been compared by itself, as the scheduler does.
+        Milli-CPU and bytes, each rounded up, and GPUs, rounded to a billionth. Each resource is compared separately, as in the
+            scheduler, before GPUs are summed.
     """
     if not isinstance(pod_spec, dict):
         return Requests()
@@ -80,9 +79,9 @@ def template_requests(template: object, accelerators: Accelerators = BUILT_IN) -
 def observed_requests(
     pod_spec: dict[str, object], status: dict[str, object], annotations: object = None, accelerators: Accelerators = BUILT_IN
 ) -> tuple[Requests, dict[str, int]]:
-    """Return the effective request of a pod, and its resources beside cpu, memory and `nvidia.com/gpu`, in thousandths.
+    """Return the effective request of a pod, and its resources besides cpu, memory and `nvidia.com/gpu`, in thousandths.
 
-    `nvidia.com/gpu` is among them if its number is not that of the GPUs, or need not be when claims of devices are read.
+    `nvidia.com/gpu` is included if its amount differs from the number of GPUs, or may differ once device claims are read.
     """
     total = _effective(pod_spec, status)
     requests = _requests(pod_spec, mapping(annotations), accelerators, total)
@@ -105,9 +104,9 @@ def _requests(
     cards = total.get(NVIDIA, 0)
     whole = not cards or (not cards % _NANO and accelerators.share(NVIDIA) == 1)
     if total.keys() <= _USUAL and whole and not annotated and not pod_spec.get("resourceClaims"):
-        return Requests(cpu, memory, _up(cards))  # most pods: to add up fractions takes as long as all the rest
+        return Requests(cpu, memory, _up(cards))  # fast path for most pods: adding fractions takes as long as all the rest
     parts = accelerators.gpus(total, _NANO)
-    if accelerators.qualified(total):  # each container's by itself
+    if accelerators.qualified(total):  # each container separately
 
         def gpus_of(container: dict[str, object]) -> dict[str, Fraction]:
             return accelerators.gpus(_of_container(container), _NANO)
@@ -124,13 +123,13 @@ def _requests(
 
 
 def with_devices(requests: Requests, claims: int, gpus: Fraction, unmetered: Mapping[str, int]) -> Requests:
-    """Return a pod's request with the devices of claims that were read.
+    """Return a pod's request with the devices of its claims.
 
     Args:
-        requests: its request, which counts those claims as `resourceclaims`.
-        claims: how many of its claims were read.
+        requests: request that counts these claims as `resourceclaims`.
+        claims: number of its claims that were read.
         gpus: GPUs of these claims.
-        unmetered: their other devices: name → thousandths.
+        unmetered: their other devices by name, in thousandths.
     """
     nanos = requests.gpu_billionths + round(gpus * _NANO)
     others = requests.unmetered | {_CLAIMS: max(0, unread_claims(requests) - claims * 1000)}
@@ -141,7 +140,7 @@ def with_devices(requests: Requests, claims: int, gpus: Fraction, unmetered: Map
 
 
 def unread_claims(requests: Requests) -> int:
-    """Return how many claims of devices were not read (thousandths)."""
+    """Return the number of unread device claims (thousandths)."""
     return requests.unmetered.get(_CLAIMS, 0)
 
 
@@ -150,7 +149,7 @@ def _fraction(nanos: int) -> int | None:
 
 
 def _annotated_share(annotations: dict[str, object]) -> Fraction:
-    """Return the GPUs of a pod that asks for them by annotations: a fraction of each of some devices (KAI)."""
+    """Return the GPUs that a pod requests by annotations: a fraction of each of some devices (KAI)."""
     fraction, devices = (_nanos(annotations.get(name)) for name in (_GPU_FRACTION, f"{_GPU_FRACTION}-num-devices"))
     return min(Fraction(fraction, _NANO), Fraction(1)) * Fraction(devices or _NANO, _NANO)
 
@@ -178,7 +177,7 @@ def _together(
     of_running: Callable[[dict[str, object]], dict[str, N]],
     of_init: Callable[[dict[str, object]], dict[str, N]],
 ) -> dict[str, N]:
-    """Return the larger of containers with sidecars and of the running maximum over the init containers, by resource."""
+    """Return, by resource, the larger of containers with sidecars and the peak of the init containers."""
     running: dict[str, N] = {}
     sidecars: dict[str, N] = {}
     peak: dict[str, N] = {}
@@ -188,7 +187,7 @@ def _together(
         if container.get("restartPolicy") == "Always":
             _add(sidecars, of_running(container))
             continue
-        for name, amount in of_init(container).items():  # of other resources, what sidecars use at the end is as much
+        for name, amount in of_init(container).items():  # for other resources the sidecars' sum is not larger
             beside = amount + sidecars[name] if name in sidecars else amount
             peak[name] = max(peak.get(name, beside), beside)
     _add(running, sidecars)
@@ -199,9 +198,9 @@ def _of_whole_pod(pod_spec: dict[str, object], status: dict[str, object], togeth
     """Return the request of the pod itself, for the resources that it names.
 
     Args:
-        pod_spec: its specification.
-        status: its status, which has `resources` and `allocatedResources` of the pod since Kubernetes 1.35.
-        together: the request of its containers.
+        pod_spec: specification of the pod.
+        status: status of the pod, with its `resources` and `allocatedResources` since Kubernetes 1.35.
+        together: request of its containers.
     """
     resources = mapping(pod_spec.get("resources"))
     limits = {
@@ -221,23 +220,23 @@ def _of_whole_pod(pod_spec: dict[str, object], status: dict[str, object], togeth
 
 
 class _Resizes(NamedTuple):
-    """What a node reports of the resources of a pod's containers."""
+    """Reported resources of a pod's containers."""
 
     reported: dict[str, dict[str, object]]
-    """Name of a container → its status, if that has `resources`."""
+    """Status by container name, for containers whose status has `resources`."""
     infeasible: bool
-    """The node refuses what the specification asks for."""
+    """True if the node rejects the specified resources permanently."""
 
 
 def _resizes(status: dict[str, object]) -> _Resizes | None:
-    """Return what a node reports; `None`: nothing, because the cluster does not resize in place."""
+    """Return the reported resources; `None` if the cluster does not support in-place resize."""
     statuses = [*mappings(status.get("containerStatuses")), *mappings(status.get("initContainerStatuses"))]
     reported = {name: one for one in statuses if isinstance(one.get("resources"), dict) and (name := text(one.get("name")))}
     return _Resizes(reported, _is_infeasible(status)) if reported else None
 
 
 def _is_infeasible(status: dict[str, object]) -> bool:
-    """Return whether a resize is refused for good. Before Kubernetes 1.33 `status.resize` says so."""
+    """Return true if a resize is rejected permanently; before Kubernetes 1.33 by `status.resize`."""
     if status.get("resize") == _INFEASIBLE:
         return True
     pending = [one for one in mappings(status.get("conditions")) if one.get("type") == "PodResizePending"]
@@ -289,7 +288,7 @@ def _exactly(quantity: object) -> int:
 
 
 def _add(total: dict[str, N], amounts: dict[str, N]) -> None:
-    """Add to a sum in place, so that a pod costs as much as its containers name resources, not their square."""
+    """Add to a sum in place, so that the cost is linear in the number of resources of the containers."""
     for name, amount in amounts.items():
         total[name] = total[name] + amount if name in total else amount
 

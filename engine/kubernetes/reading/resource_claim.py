@@ -21,11 +21,11 @@ __all__ = [
 RESOURCE_CLAIM: Final = "ResourceClaim"
 _GROUP: Final = "resource.k8s.io/"
 _MOST: Final = 128
-"""Requests of a claim, alternatives of one, or allocated devices, above which a claim is not read; the API has 32, 8 and 32."""
+"""Maximum number of requests of a claim, alternatives of a request, or allocated devices; the API allows 32, 8 and 32."""
 _PODS: Final = 256
-"""Pods for which a claim is reserved that are read: as many as the API allows."""
+"""Maximum number of pods of a claim, the API's limit."""
 _NAME: Final = 253
-"""Characters of a name of Kubernetes."""
+"""Maximum length of a Kubernetes name (characters)."""
 _EXACT: Final = frozenset({None, "", "ExactCount"})
 
 
@@ -35,32 +35,32 @@ class Devices(NamedTuple):
     device_class: str
     number: int
     shared: bool = False
-    """Each is a share of a device (`shareID`), of a size that the claim does not state."""
+    """True if each is a share of a device (`shareID`), of a size unknown to the claim."""
 
 
 class _Request(NamedTuple):
-    """One request of a claim, or one alternative of it."""
+    """Request of a claim, or an alternative of it."""
 
     device_class: str | None
     number: int | None
-    """`None`: all devices of a pool that the driver decides."""
+    """Number of devices; `None`: all devices of a pool that the driver selects."""
     admin: bool
-    """Access for administration, beside whoever uses the device."""
+    """True for administrative access, beside the device's user."""
 
 
 def is_resource_claim(content: dict[str, Any]) -> bool:
-    """Return whether an object is a ResourceClaim of Kubernetes."""
+    """Return true if an object is a ResourceClaim of Kubernetes."""
     version = content.get("apiVersion")
     return content.get("kind") == RESOURCE_CLAIM and (not isinstance(version, str) or version.startswith(_GROUP))
 
 
 def is_allocated(claim: dict[str, Any]) -> bool:
-    """Return whether devices are allocated to a claim."""
+    """Return true if a claim has allocated devices."""
     return isinstance(mapping(claim.get("status")).get("allocation"), dict)
 
 
 def allocated_devices(claim: dict[str, Any]) -> tuple[Devices, ...] | None:
-    """Return the devices that are allocated to a claim; `None`: they cannot be read."""
+    """Return the allocated devices of a claim; `None` if they cannot be read."""
     results = mapping(mapping(mapping(claim.get("status")).get("allocation")).get("devices")).get("results")
     asked = dict(_requests(claim))
     if isinstance(results, list) and len(results) > _MOST:
@@ -77,7 +77,7 @@ def allocated_devices(claim: dict[str, Any]) -> tuple[Devices, ...] | None:
 
 
 def requested_devices(claim: dict[str, Any]) -> tuple[Devices, ...] | None:
-    """Return the devices that a claim asks for; `None`: which or how many is decided when they are allocated."""
+    """Return the requested devices of a claim; `None` if class or number is decided at allocation."""
     found: Counter[str] = Counter()
     asked = dict(_requests(claim))
     for name, request in asked.items():
@@ -98,7 +98,7 @@ def pods_reserving(claim: dict[str, Any]) -> list[str]:
 
 
 def _requests(claim: dict[str, Any]) -> Iterator[tuple[str, _Request]]:
-    """Yield the requests of a claim by name, alternatives of one as `request/alternative`; none if they are too many."""
+    """Yield the requests of a claim by name, alternatives as `request/alternative`; none if there are too many."""
     requests = mapping(mapping(claim.get("spec")).get("devices")).get("requests")
     if not isinstance(requests, list) or len(requests) > _MOST:
         return

@@ -1,7 +1,7 @@
-"""Shapes: the fields and types of manifests, checked before any rule.
+"""Shapes: fields and types of manifests, checked before any rule.
 
-A shape is a pydantic model with Kubernetes' names. Types are strict, as the API server's are (`"3"` is no integer), `null` means
-absent, and unknown fields are kept apart for a warning.
+A shape is a pydantic model with Kubernetes' field names. Types are strict, as in the API server (`"3"` is not an integer), `null`
+means absent, and unknown fields are kept separately for a warning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
 
 def fields(names: str) -> frozenset[str]:
-    """Return the names that stand in a text, separated by spaces."""
+    """Return the space-separated names in a text."""
     return frozenset(names.split())
 
 
@@ -35,10 +35,10 @@ class Shape(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel, validate_by_name=False, validate_by_alias=True)
 
     PASSED: ClassVar[frozenset[str]] = frozenset()
-    """Fields that Kubernetes knows and that are passed on without a look into them."""
+    """Fields known to Kubernetes that are passed on without validation."""
 
     def written(self) -> dict[str, Any]:
-        """Return it as a manifest, with defaults and unknown fields."""
+        """Return the manifest of the shape, with defaults and unknown fields."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
@@ -64,7 +64,7 @@ class Metadata(Shape):
 
 
 def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None, list[Fault]]:
-    """Read a value as a shape.
+    """Parse a value as a shape.
 
     Args:
         shape: the model.
@@ -72,8 +72,9 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
         path: path of the value in its manifest; empty for the manifest itself.
 
     Returns:
-        The shape and no faults, or `None` and a fault for each field that has the wrong type, or one fault for a value so deep
-        that nobody wrote it in good faith (what follows may recurse without care).
+        The shape and no faults, or `None` and a fault for each field of a wrong type, or one fault for a value nested too deep, so
+        that
+            later code may recurse.
     """
     if deeper_than(NESTING, value):
         return None, [Fault(path, f"is nested more than {NESTING} deep")]
@@ -84,7 +85,7 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
 
 
 def unknown_fields(shape: Shape, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each field that the shape, or a shape within it, does not know: its path, and `hint` for a message."""
+    """Yield path and `hint` of each unknown field of the shape and of nested shapes."""
     fields = type(shape).model_fields
     for name in shape.model_extra or ():
         if name not in shape.PASSED:
@@ -109,7 +110,7 @@ def _unknown_within(value: object, path: str) -> Iterator[tuple[str, str]]:
 
 
 def child(path: str, *steps: str | int) -> str:
-    """Return the path of what lies below: `spec.tasks[1].replicas`, `requests[nvidia.com/gpu]`."""
+    """Return the path of a nested field: `spec.tasks[1].replicas`, `requests[nvidia.com/gpu]`."""
     for step in steps:
         named = isinstance(step, str) and step.isidentifier()
         path += (f".{step}" if path else f"{step}") if named else f"[{step}]"

@@ -1,7 +1,7 @@
-"""YAML as Kubernetes uses it, a notation for JSON. Any bytes give plain JSON values or a reason.
+"""YAML as Kubernetes uses it, a notation for JSON. Any bytes give plain JSON values or an error.
 
-Values are built from libyaml's events, not by its composer: that one recurses in C as deeply as a text nests, without a guard,
-and keeps a node of some 500 bytes for each scalar. Here nesting, size and expansion of aliases are counted as the text is read.
+Values are built from libyaml's events, not by its composer, which recurses in C without a limit on nesting and needs about 500
+bytes per scalar. Here nesting, size and the expansion of aliases are limited during parsing.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ __all__ = ["RepeatedKeyError", "UnreadableYamlError", "read_yaml"]
 
 _TAGS: Final = "tag:yaml.org,2002:"
 _KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": "sequence", "pairs": "sequence"}
-"""Tags of collections, and the kind of collection that may carry each."""
+"""Kind of collection by tag."""
 
 
 class UnreadableYamlError(ValueError):
-    """Raised when bytes are no YAML, or YAML without an equivalent in JSON."""
+    """Raised when bytes are not YAML, or YAML without an equivalent in JSON."""
 
     def __init__(self, fault: str, line: int | None = None) -> None:
         super().__init__(fault if line is None else f"{fault} (line {line} of the document)")
         self.fault = fault
         self.line = line
-        """Where it is, from 1, in the bytes that were read; `None`: not known."""
+        """Line of the fault, from 1; `None`: unknown."""
 
 
 class RepeatedKeyError(UnreadableYamlError):
-    """Raised when a key stands twice in a mapping."""
+    """Raised when a mapping has a repeated key."""
 
     def __init__(self, key: str, line: int) -> None:
         super().__init__(f"the key {key[:80]!r} stands there twice", line)
 
 
-# libyaml is ten times faster; PyYAML is at times built without it.
+# libyaml is ten times faster, but PyYAML may be built without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
-    """Reads times as strings."""
+    """YAML loader that leaves times as strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -53,21 +53,21 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _Built(NamedTuple):
-    """A value and the cost of an alias of it."""
+    """A value and the cost of an alias to it."""
 
     value: object
     values: int
-    """Values in it, itself included, as if aliases were written out."""
+    """Number of values in it, including itself, with aliases expanded."""
     levels: int
-    """Of collections."""
+    """Nesting of collections."""
 
 
 class _Merge:
-    """The key `<<`."""
+    """Marker of the merge key `<<`."""
 
 
 class _Open:
-    """A collection that has not ended."""
+    """Collection that has not ended."""
 
     __slots__ = ("anchor", "is_mapping", "items", "keys", "levels", "values")
 
@@ -75,34 +75,34 @@ class _Open:
         self.anchor = anchor
         self.is_mapping = is_mapping
         self.items: list[Any] = []
-        """Its entries; of a mapping keys and values in turn."""
+        """Entries; alternating keys and values for a mapping."""
         self.keys: set[str] = set()
         self.values = 1
         self.levels = 0
 
 
 def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> list[object]:
-    """Return the documents of a YAML stream as plain JSON values; empty documents are left out.
+    """Return the documents of a YAML stream as plain JSON values, without empty documents.
 
-    Keys become strings; anchors and merge keys are resolved, within bounds. A whole number is `OddlyWritten` unless
-    its digits are plain.
+    Keys become strings; anchors and merge keys are resolved, within bounds. A whole number is `OddlyWritten` unless its digits are
+    plain.
 
     Args:
         content: the bytes.
-        values: most values that it may hold, those that aliases repeat counted each time.
-        unique: a key that stands twice in a mapping is refused; else its last value counts.
+        values: maximum number of values, counting each use of an alias.
+        unique: reject a repeated key in a mapping; otherwise its last value wins.
 
     Raises:
-        RepeatedKeyError: it has a key twice.
-        UnreadableYamlError: it is no YAML, refers to itself, nests more than `NESTING` levels, holds too many values or too long a
-            number; the text names the bound.
+        RepeatedKeyError: a mapping has a repeated key.
+        UnreadableYamlError: it is not YAML, refers to itself, nests deeper than `NESTING`, or has too many values or too long a
+            number; the message has the bound.
     """
     try:
         return _Documents(content, values, unique=unique).read()
     except UnreadableYamlError:
         raise
     except Exception as error:  # noqa: BLE001  # PyYAML lets through whatever its constructors meet (ValueError, OverflowError, …)
-        # libyaml's own bound, since 0.2.6, is met before ours where brackets are read ahead.
+        # libyaml's own bound, since 0.2.6, may be reached first, because it reads brackets ahead.
         if getattr(error, "problem", None) == "exceeded maximum nesting depth":
             raise _too_deep() from None
         mark = getattr(error, "problem_mark", None)
@@ -110,23 +110,23 @@ def read_yaml(content: bytes, values: int = VALUES, *, unique: bool = True) -> l
 
 
 class _Documents:
-    """One stream on its way from events to values."""
+    """Conversion of one stream from events to values."""
 
     def __init__(self, content: bytes, values: int, *, unique: bool) -> None:
-        # In UTF-16, which libyaml reads too, a zero stands beside each byte.
+        # UTF-16, which libyaml accepts too, has a zero beside each byte.
         if content.replace(b"\0", b"").count(b"%TAG") > YAML_TAG_DIRECTIVES:
-            raise UnreadableYamlError(f"more than {YAML_TAG_DIRECTIVES} %TAG directives")  # libyaml compares each with all others
+            raise UnreadableYamlError(f"more than {YAML_TAG_DIRECTIVES} %TAG directives")  # libyaml compares all pairs
         self._loader = _Loader(content)
         self._unique = unique
-        # Without aliases there are fewer values than bytes; with them a few lines can stand for billions.
+        # Without aliases there are fewer values than bytes; with them a few lines may expand to billions of values.
         self._most = min(values, 10 * len(content) + 1000)
         self._left = self._most
         self._open: list[_Open] = []
         self._anchors: dict[str, _Built | None] = {}
-        """`None`: begun, and not ended."""
+        """Value by anchor; `None`: not complete yet."""
         self._found: list[object] = []
         self._event: Any = None
-        """The one that is being read."""
+        """Current collection."""
 
     def read(self) -> list[object]:
         loader = self._loader

@@ -1,4 +1,4 @@
-"""Workflow of Argo (`argoproj.io`): its phase; one that ended can be retried, and runs again then."""
+"""Workflow of Argo (`argoproj.io`): its phase; an ended one can be retried and then runs again."""
 
 from __future__ import annotations
 

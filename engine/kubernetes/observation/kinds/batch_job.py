@@ -21,17 +21,17 @@ CONDITIONS: Final[Values] = {
 def read_batch_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     """Read specification and status.
 
-    `startTime` is when the controller took the job, or resumed it, before its first pod was made: it dates no phase.
+    `startTime` is when the controller accepted or resumed the job, before its first pod: it dates no phase.
     """
     facts.tasks = [task_of(MAIN, pods_of(spec), spec.get("template"))]
     follow_counts(facts, status, CONDITIONS, running=_has_run(status))
 
 
 def _has_run(status: dict[str, Any]) -> bool:
-    """Return whether the counts show that a pod runs or has run.
+    """Return true if the counts show that a pod runs or has run.
 
-    `active` counts pods from their creation on, so that only `ready` shows a running one; before Kubernetes 1.24 there is no
-    `ready`. Where none is active, pods on their way out show it: terminating, uncounted, and at last succeeded or failed ones.
+    `active` counts pods from their creation, so only `ready` shows a running one; before Kubernetes 1.24 `ready` does not exist. If
+    none is active, terminating, uncounted, succeeded or failed pods show it.
     """
     active = whole(status.get("active"))
     if whole(status.get("ready")) or (active and "ready" not in status):

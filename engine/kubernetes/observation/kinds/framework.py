@@ -21,7 +21,7 @@ STATES: Final[Values] = {
     "Completed": Row("Completed"),
 }
 _UNSUCCESSFUL: Final[Values] = {"Completed": Row("Failed")}
-"""Framework that completed otherwise than with the type Succeeded."""
+"""Meaning of a completed Framework whose type is not Succeeded."""
 _RETRYING: Final = Row("Restarting")
 
 

@@ -1,4 +1,4 @@
-"""Facts of a job object, and how a kind's table turns a status into a phase."""
+"""Facts of a job object, and the conversion of a status to a phase by a kind's table."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MAIN: Final = "main"
 
 
 class Row(NamedTuple):
-    """Meaning of one status value of a kind. Completed, Failed and Terminated are ends for good."""
+    """Meaning of one status value of a kind. Completed, Failed and Terminated are final."""
 
     phase: JobPhase
     reason: str | None = None
-    """Reason that is shown; `None`: the object's own; empty: none, because it only repeats the phase."""
+    """Reason to report; `None`: the object's own; empty: none, because it would repeat the phase."""
 
 
 Values = Mapping[str, Row | None]
-"""Status value → its meaning; `None`: it changes no phase. Of several conditions the first in the table decides."""
+"""Meaning by status value; `None`: it changes no phase. Of several conditions, the first in the table decides."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class TaskFacts:
     """Pod template, as it is in the object."""
     min_available: int | None = None
     priority_class: str | None = None
-    """PriorityClass that its pod template names."""
+    """PriorityClass of its pod template."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class JobFacts:
     kind: str
     """`Job` (batch/v1), `VCJob`, or the kind unchanged."""
     phase: JobPhase | None = None
-    """`None`: the status has a value that the kind's table lacks."""
+    """Phase; `None` if the kind's table lacks the status value."""
     reason: str | None = None
     """Reason of the phase; without a phase, the unknown value itself."""
     message: str = ""
@@ -63,13 +63,13 @@ class JobFacts:
     min_available: int | None = None
     tasks: list[TaskFacts] = field(default_factory=list)
     retry_count: int | None = None
-    """Retries that the controller counts; `None`: it counts none."""
+    """Retries counted by the controller; `None`: it does not count them."""
     job_version: int | None = None
-    """Times the controller killed the whole job (Volcano `status.version`)."""
+    """Number of times that the controller killed the whole job (Volcano `status.version`)."""
     runs_again: bool = False
-    """The controller of this kind can run a job again that it had ended."""
+    """True if the controller of this kind can run an ended job again."""
     owner_decides: bool = True
-    """The status states the phase; otherwise Pending and Running are derived from counts of pods."""
+    """True if the status has the phase; otherwise Pending and Running are derived from counts of pods."""
 
     def enter(self, row: Row, time: int | None, reason: object = None, message: object = None) -> None:
         """Set the phase and what is known about it."""
@@ -82,7 +82,7 @@ class JobFacts:
             self.since = time
 
     def enter_value(self, values: Values, value: str, time: int | None, reason: object = None, message: object = None) -> None:
-        """Set the phase by a status value; a value that the table lacks is shown as the reason and changes no phase."""
+        """Set the phase by a status value; a value missing in the table becomes the reason and changes no phase."""
         row = values.get(value)
         if row is None:
             self.reason, self.message = value, excerpt(text(message) or "")
@@ -103,11 +103,11 @@ def follow_conditions(facts: JobFacts, status: dict[str, Any], values: Values) -
 
 
 def follow_counts(facts: JobFacts, status: dict[str, Any], values: Values, *, running: bool) -> None:
-    """Set the phase of a kind that states ends and suspensions as conditions, and else only counts its pods."""
+    """Set the phase of a kind whose ends and suspensions are conditions and which otherwise counts its pods."""
     follow_conditions(facts, status, values)
     facts.owner_decides = facts.phase == "Pending"
     if facts.phase is None:
-        facts.enter(Row("Running") if running else Row("Pending"), None)  # no count tells since when
+        facts.enter(Row("Running") if running else Row("Pending"), None)  # counts have no start time
 
 
 def task_of(name: str, replicas: int, template: object, min_available: int | None = None) -> TaskFacts:
@@ -122,5 +122,5 @@ def pods_of(job: dict[str, Any]) -> int:
 
 
 def either(value: int | None, otherwise: int) -> int:
-    """Return a value, or the default where it is absent."""
+    """Return a value, or the default if it is absent."""
     return otherwise if value is None else value

@@ -29,5 +29,5 @@ def read_job_set(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) 
 
 
 def some_ready(groups: object) -> bool:
-    """Return whether any Job of the groups is ready or has ended."""
+    """Return true if a Job of the groups is ready or has ended."""
     return any(whole(group.get(count)) for group in mappings(groups) for count in ("ready", "succeeded", "failed"))

@@ -1,6 +1,6 @@
-"""Workload of Kueue (`kueue.x-k8s.io`) without a controller, such as that of a group of pods: its conditions.
+"""Workload of Kueue (`kueue.x-k8s.io`) without another job object, such as that of a pod group: its conditions.
 
-That of another job is no job beside it: Kueue suspends and resumes the job itself.
+The Workload of a job is not a job of its own: Kueue suspends and resumes the job itself.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ENDS: Final[Values] = {
     "FailedToStart": Row("Failed"),
     "OutOfSync": Row("Terminated"),  # its quota went back, its job goes on with another one, or is gone
     "OwnerNotFound": Row("Terminated"),
-    "JobFinished": Row("Terminated"),  # Kueue before 0.7: whether well is told in words alone
+    "JobFinished": Row("Terminated"),  # Kueue before 0.7: only the message has the outcome
     "PodsFinished": Row("Terminated"),
 }
-"""Reason of the condition Finished → meaning."""
+"""Meaning by reason of the condition Finished."""
 
 
 def read_workload(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""RayCluster (`ray.io`) that no RayJob made: it runs until somebody deletes it, so no status of it is an end."""
+"""RayCluster (`ray.io`) without a RayJob: it runs until it is deleted, so no status is an end."""
 
 from __future__ import annotations
 

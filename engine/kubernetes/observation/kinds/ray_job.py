@@ -1,6 +1,6 @@
-"""RayJob (`ray.io`): the operator's `jobDeploymentStatus` decides; Ray's `jobStatus` only names the end.
+"""RayJob (`ray.io`): the operator's `jobDeploymentStatus` decides; Ray's `jobStatus` only classifies the end.
 
-Ray reports the end of a submission, which is none of the RayJob while it is retried or its submitter still runs.
+Ray reports the end of a submission, which is not an end of the RayJob while it is retried or its submitter still runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SUBMISSION: Final[Values] = {
     "FAILED": Row("Failed"),
 }
 _OVER: Final = frozenset({"Retrying", "Failed", "Complete", "STOPPED", "SUCCEEDED", "FAILED"})
-"""Values whose moment is the `endTime`."""
+"""Values whose time is the `endTime`."""
 
 
 def read_ray_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ def read_ray_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) 
 
 
 def ray_tasks(cluster: dict[str, Any]) -> list[TaskFacts]:
-    """Return the tasks of the specification of a RayCluster: its head and its groups of workers."""
+    """Return the tasks in the specification of a RayCluster: its head and its worker groups."""
     head = cluster.get("headGroupSpec")
     tasks = [task_of("head", 1, head.get("template"))] if isinstance(head, dict) else []
     for group in mappings(cluster.get("workerGroupSpecs")):
@@ -68,11 +68,11 @@ def ray_tasks(cluster: dict[str, Any]) -> list[TaskFacts]:
 
 
 def _deciding(spec: dict[str, Any], status: dict[str, Any]) -> tuple[Values, str]:
-    """Return the status value that decides, and its table."""
+    """Return the deciding status value, and its table."""
     deployment, submission = text(status.get("jobDeploymentStatus")) or "", text(status.get("jobStatus")) or ""
     if deployment == "Complete" and text(spec.get("schedule")):
         return DEPLOYMENT, "Scheduling"  # it runs again
-    # Operators before 1.0 have no deployment status for an end, or none at all.
+    # Operators before 1.0 have no deployment status for an end, or no deployment status at all.
     ended, started = moment(status.get("endTime")), moment(status.get("startTime"))
     over = deployment == "Running" and ended is not None and ended > (started or 0)
     if submission and (deployment == "Complete" or (submission in SUBMISSION and (not deployment or over))):

@@ -1,6 +1,6 @@
-"""SparkApplication (`sparkoperator.k8s.io`): the state of the application; a driver that ends may be run again.
+"""SparkApplication (`sparkoperator.k8s.io`): the application's state; an ended driver may be rerun.
 
-When its specification changes, the operator runs it again from whatever state it has, also COMPLETED and FAILED.
+After a change of its specification, the operator reruns it from any state, including COMPLETED and FAILED.
 """
 
 from __future__ import annotations

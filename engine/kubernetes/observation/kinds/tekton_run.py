@@ -1,4 +1,4 @@
-"""TaskRun and PipelineRun of Tekton (`tekton.dev`): the condition Succeeded, true, false, or unknown with a reason."""
+"""TaskRun and PipelineRun of Tekton (`tekton.dev`): the condition Succeeded is true, false, or unknown with a reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDS: Final[Values] = {
     "TaskRunCancelled": Row("Terminated"),
     "Cancelled": Row("Terminated"),
 }
-"""Status of the condition, or the reason of one that is false, where that is no failure → meaning."""
+"""Meaning by status of the condition, or by reason of a false one that is not a failure."""
 REASONS: Final[Values] = {
     "": Row("Pending", ""),
     "Started": Row("Pending", ""),
@@ -34,7 +34,7 @@ REASONS: Final[Values] = {
     "Cancelled": Row("Running"),  # its tasks are being stopped
     "ToBeRetried": Row("Restarting"),
 }
-"""Reason of an unknown condition → meaning."""
+"""Meaning by reason of an unknown condition."""
 
 
 def read_tekton_run(facts: JobFacts, _spec: dict[str, Any], status: dict[str, Any]) -> None:

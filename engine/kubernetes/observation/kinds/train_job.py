@@ -17,5 +17,5 @@ CONDITIONS: Final[Values] = {
 
 
 def read_train_job(facts: JobFacts, _spec: dict[str, Any], status: dict[str, Any]) -> None:
-    """Read the status; its tasks are those of a runtime, which is another object."""
+    """Read the status; its tasks are in a runtime, which is another object."""
     follow_counts(facts, status, CONDITIONS, running=some_ready(status.get("jobsStatus")))

@@ -1,4 +1,4 @@
-"""Jobs of the training operators (`kubeflow.org`): the furthest condition that is true is their phase."""
+"""Jobs of the training operators (`kubeflow.org`): the last true condition in order is their phase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPLICA_SPECS: Final = {
     "JAXJob": "jaxReplicaSpecs",
     "MXJob": "mxReplicaSpecs",
 }
-"""Kind → field with its tasks. Its pods are labelled with the task in lower case."""
+"""Field with the tasks, by kind. Pods have a label with the task in lower case."""
 
 CONDITIONS: Final[Values] = {
     "Succeeded": Row("Completed"),
@@ -29,7 +29,7 @@ CONDITIONS: Final[Values] = {
     "Created": Row("Pending", ""),
 }
 _EVICTED: Final = "MPIJobEvicted"
-"""Reason of a failed MPIJob that the MPI operator queues again."""
+"""Reason of a failed MPIJob that the MPI operator requeues."""
 
 
 def read_training_job(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Volcano's Job (`batch.volcano.sh`): its phases are Lahar's."""
+"""Volcano's Job (`batch.volcano.sh`), whose phases are Lahar's."""
 
 from __future__ import annotations
 
