@@ -24,7 +24,6 @@ OPENINGS = {
     "engine/application": 4,
     "engine/conformance": 2,
     "engine/history": 6,
-    "engine/lifecycle": 3,
     "engine/scheduling": 44,
     "statemachines": 1,
 }

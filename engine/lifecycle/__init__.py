@@ -1,4 +1,4 @@
-"""The lifecycle stage: pods, jobs and commands in, the truth about every job out."""
+"""Lifecycle stage: decides the events of every job from pods, jobs and commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INPUTS: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (
     ("pods", "own"),
     ("decisions", "own"),
 )
-"""What the stage takes; here, so that history can look up inputs without importing all of the stage.
+"""Input topics of the stage; defined here, so that history can use them without importing the whole stage.
 
-A release may add topics behind these (`engine.log.shard_inputs`).
+A release may add topics at the end (`engine.log.shard_inputs`).
 """

@@ -24,17 +24,17 @@ class ActionRequest:
     reason: str = ""
     deferred: bool = False
     commanded: bool = False
-    """Requested by a person or by the deletion of the job, not by a rule."""
+    """True if a person or the deletion of the job requested it, not a rule."""
     cause: FailureClass | None = None
     """Class of the failure that caused it; `None`: no attempt caused it."""
     ends: str = ""
-    """Reason of the ends of the attempts that it stops; empty: by the action."""
+    """End reason of the attempts that it stops; empty: the action's own."""
     depth: int = 0
     """Length of the chain of custom events that led to it."""
 
     @property
     def target(self) -> Target | None:
-        """The part of the job that it acts on."""
+        """Part of the job that it acts on."""
         if self.action == "RestartTask" and self.task is not None:
             return Target("task", self.task)
         if self.action == "RestartPod" and self.task is not None and self.index is not None:

@@ -1,7 +1,7 @@
-"""Actions on managed jobs: the effect first, then the next phase, until the job is stable.
+"""Actions on managed jobs: first the effect, then the next phase, until the job is stable.
 
-The rules themselves (which effect, which phase, which pods) are in `statemachines`; this module applies them to the state of a job
-and turns their results into events.
+The rules (effects, phases, affected pods) are in `statemachines`; this module applies them to the state of a job and converts their
+results to events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from statemachines.vocabulary import ACTIONS, FINISHED_JOB_PHASES, INTERNAL_ACTI
 __all__ = ["cancel", "change_phase", "delays", "execute", "failure_behind", "raise_event", "settle"]
 
 _MANY: Final = 64
-"""Rounds after which a job that is not stable is parked; every phase is left at most a few times."""
+"""Maximum number of rounds until a job must be stable; otherwise it is parked. Every phase is left at most a few times."""
 
 _DELAYED: Final = [action for action in ACTIONS if action in USER_ACTIONS]
 """Actions that may be delayed."""
@@ -125,22 +125,22 @@ def change_phase(
     opened: DecidedNoticed | None = None,
     reserved: Micros | None = None,
 ) -> Events:
-    """Change the phase of a job, and end what ends with it.
+    """Change the phase of a job, with the changes that follow from it.
 
     Args:
-        factory: makes the events.
+        factory: creates the events.
         job: the job.
-        phase: the new phase.
-        reason: the action or rule that led to it.
-        retry_count: retries from now on; `None`: as before.
-        restarts: the same of restarts.
-        opened: the notice that the job is part of from now on.
-        reserved: until when a freed place is kept for the job at most.
+        phase: new phase.
+        reason: action or rule that caused the change.
+        retry_count: new number of retries; `None`: unchanged.
+        restarts: new number of restarts; `None`: unchanged.
+        opened: notice that begins for the job; `None`: none.
+        reserved: time until which freed resources are reserved for the job at most (microseconds).
     """
     changed = factory.event(
         job,
         JobPhaseChanged(
-            phase,  # type: ignore[arg-type]  # the phase rule answers with a JobPhase
+            phase,  # type: ignore[arg-type]  # the phase rule returns a JobPhase
             job.phase,
             reason=reason,
             retry_count=job.retry_count if retry_count is None else retry_count,
@@ -168,10 +168,10 @@ def change_phase(
 
 
 def settle(factory: EventFactory, job: Job) -> Events:
-    """Apply follow-up transitions until the job is stable, so that it never waits for an unrelated input.
+    """Apply follow-up transitions until the job is stable, so that no transition waits for an unrelated input.
 
     Raises:
-        InvariantError: it is not stable after `_MANY` rounds.
+        InvariantError: the job is not stable after `_MANY` rounds.
     """
     for _ in range(_MANY):
         at = factory.index
@@ -186,7 +186,7 @@ def settle(factory: EventFactory, job: Job) -> Events:
 
 
 def _sync(factory: EventFactory, job: Job) -> Events:
-    """One SyncJob: the work of the present phase, and the next phase by the phase rule."""
+    """Apply one SyncJob: the work of the current phase, and the next phase by the phase rule."""
     if job.kills:  # Volcano kills in one pass: the phase rule sees no state between a kill and its end
         return
     waits = job.deferred
@@ -205,7 +205,7 @@ def _sync(factory: EventFactory, job: Job) -> Events:
         return
     effect = effect_of(job.phase, "SyncJob")
     if effect == "sync":
-        if waits is None:  # a job that is being stopped needs no more pods
+        if waits is None:  # a stopping job needs no more pods
             yield from start_missing(factory, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
         plan = plan_of(job, "unfinished", ActionRequest("SyncJob")) or KillPlan()
@@ -229,7 +229,7 @@ def _sync(factory: EventFactory, job: Job) -> Events:
 
 
 def _why(job: Job, phase: str) -> str | None:
-    """Name the rule by which a job ends without a command."""
+    """Return the rule by which a job ends without a command; `None`: it does not end so."""
     if phase == "Failed":
         return "RetriesExhausted" if job.phase == "Restarting" else "TooFewSucceeded"
     return None
@@ -241,14 +241,14 @@ def _why(job: Job, phase: str) -> str | None:
 def raise_event(
     factory: EventFactory, job: Job, raised: EventRaised, attempt: Attempt | None = None, first_exit_code: int = 0
 ) -> Events:
-    """Raise a lifecycle event and carry out the action that the policies give for it.
+    """Raise a lifecycle event and execute the action that the policies have for it.
 
     Args:
-        factory: makes the events.
+        factory: creates the events.
         job: the job.
         raised: the event.
-        attempt: the attempt whose pod raises it, if one does.
-        first_exit_code: exit code of the pod's first container, with which Volcano's exit-code policies compare.
+        attempt: attempt of the pod that raises it; `None`: no pod.
+        first_exit_code: exit code of the pod's first container, to which Volcano's exit-code policies apply.
     """
     policy_request = policies.Request(raised.event, task=raised.task, exit_code=first_exit_code, version=raised.version)
     match = policies.match(policy_request, job.spec, version=job.version)
@@ -282,7 +282,7 @@ def _partition(job: Job, raised: EventRaised) -> int | None:
 
 
 def failure_behind(job: Job, event: str, attempt: Attempt | None) -> FailureClass | None:
-    """Return the class of the failure behind an event; restarts in place count as the user's. `None`: no failure.
+    """Return the class of the failure that caused an event; restarts in place count as the user's. `None`: no failure.
 
     Job controller: container restarts that reach `backoffLimit` end a `batch/v1` Job.
     """
@@ -294,7 +294,7 @@ def failure_behind(job: Job, event: str, attempt: Attempt | None) -> FailureClas
 
 
 def delays(job: Job, pod: str | None) -> list[Delay]:
-    """Return the pending delayed actions of one pod (`None`: those without a pod), as the rules see them."""
+    """Return the pending delayed actions of one pod (`None`: those without a pod), in the form of the rules."""
     return [_delay_of(job, timer) for timer in job.delays.get(pod, {}).values()]
 
 
@@ -340,7 +340,7 @@ def cancel(factory: EventFactory, job: Job, running: list[Delay], why: str) -> E
 
 
 def _cancel_pointless(factory: EventFactory, job: Job, request: ActionRequest) -> Events:
-    """Cancel the delayed actions that an action supersedes: those of its class about the same part of the job (Volcano)."""
+    """Cancel the delayed actions that an action supersedes: those of its class for the same part of the job (Volcano)."""
     why = f"{request.action} was carried out"
     actions, part = made_pointless(request.action), action_class(request.action)
     if part == "pod":
@@ -351,13 +351,13 @@ def _cancel_pointless(factory: EventFactory, job: Job, request: ActionRequest) -
 
 
 def _cancel_all(factory: EventFactory, job: Job, data: DelaysCancelled) -> Events:
-    """Cancel delayed actions by one event, if there are any; a large job may have one per replica."""
+    """Cancel delayed actions with a single event, because a large job may have one per replica."""
     if any(cancelled(job, data)):
         yield factory.event(job, data)
 
 
 def _ask_rules(factory: EventFactory, job: Job) -> Events:
-    """Match the raise rules against every change of phase since they were last matched."""
+    """Match the raise rules against the changes of phase since the last match."""
     while factory.transitions:
         transition, cause, depth = factory.transitions.pop(0)
         subject = subject_of(transition)

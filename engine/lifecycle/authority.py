@@ -15,7 +15,7 @@ from engine.lifecycle.claims import Claim, claim_of
 from engine.lifecycle.job import Job
 from engine.lifecycle.state import ShardState
 
-__all__ = ["may_not_speak", "objection", "objection_to_submission"]
+__all__ = ["denial", "objection", "objection_to_submission"]
 
 _EVERY: Final = "*"
 Asking = CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted
@@ -23,20 +23,20 @@ _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, 
 
 
 class _Granted(NamedTuple):
-    """What one grant allows its principals to act on."""
+    """Jobs on which one grant allows its principals to act."""
 
     namespaces: frozenset[str] | None
     tenants: frozenset[str] | None
 
 
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
-    """Return why a request about a job is refused; `None`: it is allowed, or the job is unknown."""
+    """Return the reason to refuse a request about a job; `None`: it is allowed, or the job is unknown."""
     data = event.data
     if not isinstance(data, _ASKING):
         return None
     if isinstance(data, CommandIssued) and data.action == "Discard":
         return _objection_to_discard(state, data.principal)
-    # Nobody owns a job that is not opened yet: each of its held inputs may be the one that opens it.
+    # An unopened job has no owner yet: any of its held inputs may open it.
     why: str | None = None
     granted = _granted(state, data.principal, event.clusterid)
     for whose in [job] if job.opened else job.claims:
@@ -47,8 +47,8 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
 
 
 def _objection_to_discard(state: ShardState, principal: str) -> str | None:
-    """Return why a principal may not discard dead letters: their owner is unknown, so a grant for all namespaces is needed."""
-    whys = (may_not_speak(state, principal, cluster, _EVERY, _EVERY) for cluster in sorted({where for where, _ in _grants(state)}))
+    """Return the reason to refuse discarding dead letters: their owner is unknown, so a grant for all namespaces is required."""
+    whys = (denial(state, principal, cluster, _EVERY, _EVERY) for cluster in sorted({where for where, _ in _grants(state)}))
     return next(filter(None, whys), None)
 
 
@@ -56,31 +56,31 @@ def _objection(granted: Sequence[_Granted] | None, whose: Job | Claim, event: Ev
     if whose.cluster != event.clusterid:
         return f"the job is of {_called(whose.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not whose.managed:
-        return None  # a deletion that a watch has observed
+        return None  # a deletion observed by a watch
     return _uncovered(granted, data.principal, whose.cluster, whose.namespace, whose.tenant)
 
 
 def objection_to_submission(state: ShardState, event: Event[Any]) -> str | None:
-    """Return why a submission is refused; `None`: it is allowed."""
+    """Return the reason to refuse a submission; `None`: it is allowed."""
     claim = claim_of(event)
-    return None if claim is None else may_not_speak(state, event.data.principal, claim.cluster, claim.namespace, claim.tenant)
+    return None if claim is None else denial(state, event.data.principal, claim.cluster, claim.namespace, claim.tenant)
 
 
-def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
-    """Return why a principal may not act on a namespace and a tenant; `None`: it may.
+def denial(state: ShardState, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
+    """Return the reason why a principal may not act on a namespace and a tenant; `None`: it may.
 
     Args:
-        state: the shard, which knows the grants.
-        principal: who asks; empty: unknown, covered only by a grant for `"*"`.
-        cluster: of the job; empty: not named. As soon as any cluster has a Grant, only a Grant without a cluster covers it.
-        namespace: of the job.
-        tenant: of the job.
+        state: the shard with the grants.
+        principal: the principal; empty: unknown, covered only by a grant for `"*"`.
+        cluster: cluster of the job; empty: none. If any cluster has a Grant, only a Grant without a cluster covers an empty one.
+        namespace: namespace of the job.
+        tenant: tenant of the job.
     """
     return _uncovered(_granted(state, principal, cluster), principal, cluster, namespace, tenant)
 
 
 def _granted(state: ShardState, principal: str, cluster: str) -> Sequence[_Granted] | None:
-    """Return the grants of a cluster that name a principal; `None`: it has no grants, so every principal may act on every job."""
+    """Return the grants of a cluster for a principal; `None`: it has no grants, so every principal may act on every job."""
     grants = [(where, spec) for where, spec in _grants(state) if where == cluster or not cluster]
     if not grants:
         return None
@@ -105,10 +105,10 @@ def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _allows(grant: _Granted, namespace: str, tenant: str) -> bool:
-    """Return whether a grant covers a job.
+    """Return true if a grant covers a job.
 
-    A grant of a namespace alone covers the tenant of the same name (a job's tenant unless a label names another); a grant of a
-    tenant alone covers every namespace.
+    A grant with only a namespace covers the tenant of the same name (a job's tenant without a label); a grant with only a tenant
+    covers every namespace.
     """
     namespaces, tenants = grant
     return (
@@ -119,7 +119,7 @@ def _allows(grant: _Granted, namespace: str, tenant: str) -> bool:
 
 
 def _names(spec: Mapping[str, Any], field: str) -> frozenset[str] | None:
-    """Return the names listed in a field of a grant, whatever its type; `None`: the field is absent."""
+    """Return the names in a field of a grant, whatever its type; `None`: the field is absent."""
     names = spec.get(field)
     if isinstance(names, list):
         return frozenset(name for name in names if isinstance(name, str))

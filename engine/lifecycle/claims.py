@@ -1,4 +1,4 @@
-"""Names that held inputs claim for a job not yet opened, so that a parked job can be found and its grants checked."""
+"""Identity claimed by held inputs for an unopened job, to find a parked job and check its grants."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["LOCATED", "Claim", "claim_of", "namespace_of", "restore"]
 
 _NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
 LOCATED: Final = (*_NAMESPACED, JobSubmitted, JobUpdated)
-"""Inputs that carry a namespace. (A tuple, because `isinstance` with a union builds the union on each call.)"""
+"""Inputs with a namespace. (A tuple, because `isinstance` with a union builds the union on each call.)"""
 
 
 class Claim(NamedTuple):
-    """What a job would be called if its first input could be decided on."""
+    """Identity that a job would have if its first input were decided."""
 
     cluster: str
     namespace: str
@@ -31,7 +31,7 @@ class Claim(NamedTuple):
 
 
 def claim_of(held: Event[Data]) -> Claim | None:
-    """Return the name that a held input would give its job; `None`: it opens none."""
+    """Return the identity that a held input would give its job; `None`: it opens no job."""
     data: Data = held.data.last if isinstance(held.data, PodDeleted) else held.data
     cluster = held.clusterid
     match data:
@@ -47,7 +47,7 @@ def claim_of(held: Event[Data]) -> Claim | None:
 
 
 def namespace_of(data: Data) -> str | None:
-    """Return the namespace that an input carries; `None`: none."""
+    """Return the namespace of an input; `None`: it has none."""
     if isinstance(data, PodDeleted):
         data = data.last
     if isinstance(data, _NAMESPACED):
@@ -56,5 +56,5 @@ def namespace_of(data: Data) -> str | None:
 
 
 def restore(held: dict[str, Any]) -> Event[Data]:
-    """Return the input that was kept."""
+    """Return the event of a held input."""
     return decode(from_cloudevent(to_json(held), 0), bounded=False)

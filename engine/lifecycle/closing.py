@@ -1,4 +1,4 @@
-"""Events that close an attempt and its pod object, from an observation or because the pod is no longer seen."""
+"""Events that close an attempt and its pod object, after an observation or when the pod is no longer observed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["close", "give_up", "give_up_object", "last_seen"]
 
 
 def last_seen(seen: int, deadline: int | None) -> int:
-    """Return the last time at which observations prove a pod alive (microseconds), never after its deletion.
+    """Return the last time at which a pod was proven alive (microseconds), never after its deletion.
 
     Args:
         seen: recorded time of the last observation that showed it live; an object may be read long after it was written.
@@ -22,9 +22,9 @@ def last_seen(seen: int, deadline: int | None) -> int:
 
 
 def give_up(factory: EventFactory, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
-    """Close a live attempt whose pod is no longer seen, at its last proof of life; its object counts as gone.
+    """Close a live attempt whose pod is no longer observed, at its last proof of life; its object counts as gone.
 
-    One whose pod was never seen waited until its deletion was requested, or until now where there is none to delete.
+    An attempt whose pod was never observed ends when its deletion was requested, or now.
     """
     if attempt.uid is not None:
         seen = last_seen(attempt.seen, attempt.deadline)
@@ -51,7 +51,7 @@ def close(
     inferred: bool = True,
     started: int | None = None,
 ) -> Event[AttemptEnded]:
-    """Close a live attempt with all known facts; `started`: its start, where only the end shows that it ran."""
+    """Close a live attempt with all known facts; `started`: its start, if only the end shows that it ran."""
     started = started if attempt.running is None else attempt.running
     return factory.event(
         job,

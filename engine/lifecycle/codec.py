@@ -1,11 +1,11 @@
-"""The codec of the state: canonical records, so equal states have equal bytes.
+"""Encoding of the state: canonical records, so that equal states have equal bytes.
 
 Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, and those of cluster facts (`engine.kubernetes.observation.fact_records`).
 
-A job's record is two lines: its `rest` in decimal (empty while the job is active; followed by `?` if the id is no job), a space and
-its `Head` as JSON; then all other fields as JSON. So a finished job stays bytes until it is asked for, a snapshot of 100,000 of
-them loads without decoding one, and each is forgotten in time even if its second line is unreadable. Its pages (`job_pages`) are
-each the JSON of a job with the fields of that page only.
+A job's record has two lines: first its `rest` in decimal (empty for an active job; followed by `?` if the id is no job), a space
+and its `Head` as JSON; then all other fields as JSON. So a finished job stays encoded until it is needed, a snapshot of 100,000 of
+them loads without decoding one, and each is forgotten in time even if its second line is unreadable. Each of its pages
+(`job_pages`) is the JSON of a job with the fields of that page only.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 FORGOTTEN: Final = "forgotten"
-"""Begins the subjects that hold forgotten ids."""
+"""Prefix of the records of forgotten ids."""
 JOB_RECORD: Final = "job/"
-"""Begins the names of jobs' own records."""
+"""Prefix of the jobs' own records."""
 
 
 class Head(NamedTuple):
-    """Fields of a job in the first line of its record, and only there; see `Job`."""
+    """Fields in the first line of a job's record, and only there; see `Job`."""
 
     cluster: str = ""
     managed: bool = False
@@ -80,13 +80,13 @@ def encode_job(job: Job) -> bytes:
 
 
 def encode_page(job: Job, page: Page) -> bytes | None:
-    """Return the canonical record of a later page; `None`: there is no such page."""
+    """Return the canonical record of a later page; `None`: the page does not exist."""
     part = later_page(job, page)
     return None if part is None else _JOB.dump_json(part, exclude_defaults=True)
 
 
 def decode_job(record: bytes, pages: Mapping[Page, bytes]) -> Job:
-    """Return the job of a record and its later pages; derived fields are not yet rebuilt."""
+    """Return the job of a record and its later pages, without its derived fields."""
     job = _JOB.validate_json(record[record.index(b"\n") + 1 :])
     for name, value in head_of(record)._asdict().items():
         setattr(job, name, value)
@@ -96,19 +96,19 @@ def decode_job(record: bytes, pages: Mapping[Page, bytes]) -> Job:
 
 
 def record_name(job: str, page: Page | None = None) -> str:
-    """Name the record of a job, or of one of its later pages."""
+    """Return the name of the record of a job, or of one of its later pages."""
     return JOB_RECORD + job if page is None else f"page/{page.table}/{page.number}/{job}"
 
 
 def page_named(name: str) -> tuple[str, Page] | None:
-    """Parse a record's name behind `page/`; returns job id and page, `None`: written by another release."""
+    """Parse a record name without `page/`; returns job id and page, `None` if another release wrote it."""
     table, _, rest = name.partition("/")
     number, _, job = rest.partition("/")
     return (job, Page(table, int(number))) if number.isdecimal() else None
 
 
 def rest_of(record: bytes) -> tuple[int | None, bool]:
-    """Return the `Job.rest` of a record, and whether its id is no job."""
+    """Return the `Job.rest` of a record, and true if its id is no job."""
     rest = record[: record.index(b" ")]
     return (int(rest.rstrip(b"?")) if rest else None), rest.endswith(b"?")
 
@@ -119,9 +119,9 @@ def head_of(record: bytes) -> Head:
 
 
 def pods_of(record: bytes, pages: Mapping[Page, bytes]) -> tuple[tuple[str, str], list[str]]:
-    """Return the cluster and namespace of a job and the uids of its pods and of what controls them below it.
+    """Return the cluster and namespace of a job, and the uids of its pods and of the objects that control them below it.
 
-    The rest of its record and pages is not decoded. An unreadable record has none: its job is still kept and forgotten in time.
+    The rest of its record and pages is not decoded. For an unreadable record there are none; its job is still forgotten in time.
     """
     try:
         job = _PODS.decode(record[record.index(b"\n") + 1 :])
@@ -133,5 +133,5 @@ def pods_of(record: bytes, pages: Mapping[Page, bytes]) -> tuple[tuple[str, str]
 
 
 def forgotten_chunk(number: int) -> str:
-    """Name the record of a chunk of forgotten ids."""
+    """Return the name of the record of a chunk of forgotten ids."""
     return f"{FORGOTTEN}/{number}"

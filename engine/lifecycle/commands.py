@@ -1,4 +1,4 @@
-"""Commands on managed jobs and declared custom events: objections to them, and how they are carried out."""
+"""Commands on managed jobs and declared custom events: objections, and execution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["commanded", "custom_raised", "objection", "objection_to_event"]
 
 
 def objection(job: Job, command: CommandIssued) -> str | None:
-    """Return why a command cannot be carried out in the job's present state; `None`: it can."""
+    """Return the reason why a command cannot be executed in the job's current state; `None`: it can."""
     if not job.managed:
         return "the job is only observed: somebody else controls it"
     if command.action in notices.ANSWERS:
@@ -55,19 +55,19 @@ def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
 
 
 def _no_part(command: CommandIssued, part: str, number: int | None) -> str:
-    """Return why a command concerns no replica or partition of its task."""
+    """Return the reason why a command has no replica or partition as its target."""
     if number is None:
         return f"{command.action} of which {part} of task {command.task}? Give its number"
     return f"task {command.task} has no {part} {number}"
 
 
 def commanded(factory: EventFactory, job: Job, command: CommandIssued) -> Events:
-    """Carry out a command without an objection."""
+    """Execute a command without an objection."""
     if command.action in notices.ANSWERS:
         yield from notices.answer(factory, job, command)
         return
     request = ActionRequest(
-        command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
+        command.action,  # type: ignore[arg-type]  # `objection` allows user actions only
         task=command.task,
         index=command.index,
         partition=command.partition,
@@ -79,7 +79,7 @@ def commanded(factory: EventFactory, job: Job, command: CommandIssued) -> Events
 
 
 def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
-    """Return why a custom event cannot be raised; `None`: it can."""
+    """Return the reason why a custom event cannot be raised; `None`: it can."""
     if not job.opened:
         return "no job has this id"
     if raised.event not in job.spec.custom_events:

@@ -1,4 +1,4 @@
-"""Decisions of the scheduling stage: objections in the job's present state, and how an accepted decision is carried out.
+"""Decisions of the scheduling stage: objections in the job's current state, and execution of accepted decisions.
 
 Write access to the topic `decisions` is the permission to decide; producers of inputs do not have it (docs/decisions.md).
 """
@@ -32,7 +32,7 @@ from engine.lifecycle.event_factory import Decision, EventFactory, Events
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.notices import objection_to_decision, open_notice, take_end
 from engine.lifecycle.pods import bind_decided, evict, group_phase
-from engine.lifecycle.refused_inputs import is_known, say
+from engine.lifecycle.refused_inputs import emit, is_known
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.steps import PODS
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -50,17 +50,17 @@ _KINDS: Final[dict[type[DecisionEvent], DecisionKind]] = {
 }
 
 _Objection = tuple[Refusal, str]
-"""Why a decision is refused: the reason, and the facts behind it."""
+"""Reason to refuse a decision, and the facts behind it."""
 
 
 def decided(factory: EventFactory, job: Job, event: Event[DecisionEvent]) -> Decision:
-    """Accept a decision and carry it out, or refuse it."""
-    if is_known(job, event):  # it was refused before its job was there
+    """Accept a decision and execute it, or refuse it."""
+    if is_known(job, event):  # refused before its job was opened
         return "duplicate"
     data, kind = event.data, _KINDS[type(event.data)]
     why = _objection(factory.state, job, event)
     if why is not None:
-        yield from say(factory, job, DecisionRefused(event.id, kind, *why))
+        yield from emit(factory, job, DecisionRefused(event.id, kind, *why))
         return "refused"
     accepted = factory.event(job, _accepted(event.id, kind, data))
     yield accepted
@@ -112,7 +112,7 @@ def _objection(state: ShardState, job: Job, event: Event[DecisionEvent]) -> _Obj
         return "OtherScheduler", f"the job names the scheduler {job.spec.scheduler_name}"
     if job.phase in FINISHED_JOB_PHASES:
         return "Ended", f"the job is {job.phase}, which is final"
-    if isinstance(data, DecidedNoticeEnded):  # also if the specification has changed since: nobody else would end the phase
+    if isinstance(data, DecidedNoticeEnded):  # even after a change of the specification, because nothing else ends the phase
         return objection_to_decision(job, data)
     if data.seen < job.settled:
         return "Stale", f"it was made on event {data.seen} of the job, whose specification or group changed with {job.settled}"
@@ -140,7 +140,7 @@ def _objection(state: ShardState, job: Job, event: Event[DecisionEvent]) -> _Obj
 
 
 def _to_attempts(job: Job, keys: Iterable[AttemptKey], *, placed: bool) -> _Objection | None:
-    """Return the objection to placing (`placed`) or evicting attempts; `None`: there is none."""
+    """Return the objection to placing (`placed`) or evicting attempts; `None`: none."""
     named: set[tuple[str, int]] = set()
     for key in keys:
         name = f"{key.task}[{key.index}] attempt {key.attempt}"
@@ -148,7 +148,7 @@ def _to_attempts(job: Job, keys: Iterable[AttemptKey], *, placed: bool) -> _Obje
         attempt = task.slots.get(key.index) if task is not None else None
         if attempt is None or attempt.number != key.attempt or not attempt.live:
             return "AttemptGone", f"{name} is not the current attempt of its replica, or has ended"
-        again = (key.task, key.index) in named  # a decision about a replica twice would be carried out twice
+        again = (key.task, key.index) in named  # a repeated replica would be placed or evicted twice
         named.add((key.task, key.index))
         if attempt.kill is not None or attempt.phase == "Terminating" or (again and not placed):
             return "AttemptStopping", f"the deletion of {name} was requested"
@@ -162,7 +162,7 @@ def _has_place(attempt: Attempt) -> bool:
 
 
 def _to_nodes(state: ShardState, job: Job, placements: Iterable[Placement]) -> _Objection | None:
-    """Return the objection to placing pods on nodes; `None`: there is none."""
+    """Return the objection to placing pods on nodes; `None`: none."""
     for name in dict.fromkeys(placement.node for placement in placements):
         node = state.facts.nodes.get((job.cluster, name))
         if node is None:

@@ -1,7 +1,7 @@
 """Errors of the lifecycle stage.
 
 LifecycleError
-└── InvariantError    a decision would break what every job must satisfy
+└── InvariantError    a decision would violate an invariant of its job
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class LifecycleError(Exception):
 
 
 class InvariantError(LifecycleError):
-    """Raised when deciding on an input would break an invariant of its job; the processor then parks the job."""
+    """Raised when a decision would violate an invariant of its job; the processor then parks the job."""
 
     def __init__(self, job: str, what: str) -> None:
         super().__init__(f"job {job}: {what}")

@@ -1,7 +1,7 @@
-"""Event factory: makes all events that one input or one fired timer causes.
+"""Event factory: creates all events that one input or one fired timer causes.
 
-It gives its events their identity: ids are hashes of (stage, root cause, index), sequences continue the job's, the recorded
-time is the processor's `now`. Two shards that take the same inputs in the same order therefore write the same bytes.
+It gives its events their identity: ids are hashes of (stage, root cause, index), sequences continue the job's, the recorded time is
+the processor's `now`. So two shards that process the same inputs in the same order write the same bytes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Decision = Generator[Event[Data], None, Outcome]
 
 
 def arrival(event: Event[Data], now: int) -> int:
-    """Return when an input arrived (microseconds): when it was recorded, unless that was raised to keep the order of lines."""
+    """Return the arrival of an input (microseconds): its recorded time, unless that was raised to keep the order of lines."""
     arrived = event.data.arrived if isinstance(event.data, Input) else None
     return min(event.recordedtime if arrived is None else arrived, now)
 
 
 class EventFactory:
-    """Makes the events of one input or one fired timer; the decisions on it share this state."""
+    """Creates the events of one input or one fired timer; the decisions about it share its state."""
 
     __slots__ = (
         "arrived",
@@ -58,14 +58,14 @@ class EventFactory:
     )
 
     def __init__(self, state: ShardState, root: str, now: int, cluster: str, arrived: int | None = None) -> None:
-        """Begin an input or a fired timer.
+        """Start an input or a fired timer.
 
         Args:
-            state: the shard, read only.
+            state: the shard; must not be changed.
             root: id of the input, or of the `timer.fired`.
             now: recorded time of its events (microseconds).
             cluster: cluster of jobs that it opens.
-            arrived: when the input arrived (`arrival`; microseconds); `None`: for a timer.
+            arrived: arrival of the input (`arrival`; microseconds); `None` for a timer.
         """
         self.state = state
         self.root = root
@@ -76,41 +76,41 @@ class EventFactory:
         """Id of the direct cause of the next event."""
         self.now = now
         self.arrived = now if arrived is None else arrived
-        """When the input arrived. `now` is later if the shard took another input with a later time before it."""
+        """Arrival of the input. `now` is later if the shard has processed another input with a later time before."""
         self.time = now
-        """Time of the fact being decided on."""
+        """Time of the current fact."""
         self.cluster = cluster
         self.index = 0
         self.last = root
         """Id of the last event."""
         self.depth = 0
-        """Length of the chain of custom events that led to the present decision."""
+        """Length of the chain of custom events that led to the current decision."""
         self.work = 0
-        """Work so far: pods that actions examined, tasks checked, and `steps.RAISING` for each rule that fired."""
+        """Work so far: pods examined by actions, tasks checked, and `steps.RAISING` for each rule that fired."""
         self.moved: tuple[str, Attempt] | None = None
-        """Job from which the input's pod moves to the input's job, and its attempt there."""
+        """Job from which the input's pod moves to the input's job, with its attempt there."""
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase not yet matched against the job's raise rules: (transition, its event, depth)."""
 
     def about(self, job: Job) -> EventFactory:
         """Return the factory for one of several jobs, or for a job that the input does not name.
 
-        Every shard takes a cluster fact, so the ids of its events are made of the job too: they neither clash with those of
-        another shard nor depend on which jobs share one. The job's sequence distinguishes two events of one fact.
+        Every shard processes a cluster fact, so its events' ids depend on the job too: they neither clash with those of another
+        shard nor depend on the assignment of jobs to shards. The job's sequence distinguishes two events of one fact.
         """
         part = EventFactory(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster, self.arrived)
         part.origin = part.cause = part.last = self.origin
         return part
 
     def event(self, job: Job, data: Data, time: int | None = None, cause: str | None = None) -> Event[Any]:
-        """Make the next event.
+        """Create the next event.
 
         Args:
-            job: the job that it is about.
-            data: what happened.
-            time: when it happened (microseconds). Unless given, when the input arrived; `now` for a managed job, on which Lahar
-                acts then.
-            cause: id of the direct cause; the present `cause` unless given.
+            job: job of the event.
+            data: data of the event.
+            time: time of the event (microseconds); default: the arrival of the input, or `now` for a managed job, on which Lahar
+                acts at that time.
+            cause: id of the direct cause; default: `self.cause`.
         """
         index = self.index
         self.index = index + 1
@@ -120,7 +120,7 @@ class EventFactory:
             if transition is not None:
                 self.transitions.append((transition, self.last, self.depth))
         if isinstance(data, AttemptEvent) and self.arrived != self.now:
-            # Made for this event alone: a copy would take 6 % of an observation.
+            # Created for this event alone: a copy would take 6 % of an observation.
             data.arrived = self.arrived  # type: ignore[misc]
         if time is None:
             time = self.now if job.managed else self.arrived

@@ -1,6 +1,6 @@
-"""Apply events to the state: one total function per event type, no decisions.
+"""Application of events to the state: one function per event type, without decisions; must not fail.
 
-Each function runs in constant time, except the few about a whole job (opened, revised, acted upon).
+Each function runs in constant time, except the few for a whole job (opened, revised, acted upon).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.lifecycle import codec
 from engine.lifecycle.codec import JOB_RECORD, Head, record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
-from engine.lifecycle.idle_jobs import note_finished, note_stranger
+from engine.lifecycle.idle_jobs import note_finished, note_unknown_id
 from engine.lifecycle.indexes import index_job, match
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
@@ -28,9 +28,9 @@ from statemachines.raising import matching, subject_of
 __all__ = ["absorb", "evolve", "head", "keep_warm", "peek"]
 
 _WARM: Final = 1024
-"""Jobs kept in `ShardState.warm`: more than a batch reads between two changes of the same job."""
+"""Maximum number of jobs in `ShardState.warm`: more than a batch reads between two changes of the same job."""
 _WARM_ATTEMPTS: Final = 100_000
-"""Limit of the sum of their attempts: some 100 MB."""
+"""Maximum sum of their attempts: about 100 MB."""
 
 _HANDLERS: Final = {**ATTEMPTS, **JOBS}
 
@@ -52,7 +52,7 @@ def peek(state: ShardState, subject: str) -> Job:
 
 
 def head(state: ShardState, subject: str) -> Job | Head:
-    """Return the head of a closed job's record, without decoding the rest; or the job itself if it is live."""
+    """Return the head of a closed job's record without decoding the rest, or the job itself if it is live."""
     job, record = state.jobs.get(subject), state.closed.get(subject)
     if job is not None:
         return job
@@ -60,7 +60,7 @@ def head(state: ShardState, subject: str) -> Job | Head:
 
 
 def keep_warm(state: ShardState, job: Job) -> None:
-    """Cache a job that is not in `jobs`, evicting the ones cached first."""
+    """Cache a job that is not in `jobs`; the jobs cached first are evicted."""
     state.warm[job.id] = job
     state.warm_attempts += len(job.attempts)
     while len(state.warm) > _WARM or (state.warm_attempts > _WARM_ATTEMPTS and len(state.warm) > 1):
@@ -69,7 +69,7 @@ def keep_warm(state: ShardState, job: Job) -> None:
 
 
 def _take(state: ShardState, subject: str) -> Job:
-    """Return a job for writing, as part of the state."""
+    """Return a job for writing, and add it to the state."""
     job = peek(state, subject)
     _take_record(state, subject)
     state.jobs[subject] = job
@@ -77,7 +77,7 @@ def _take(state: ShardState, subject: str) -> Job:
 
 
 def _take_record(state: ShardState, subject: str) -> Iterable[Page]:
-    """Remove the record of a closed job and its decoded copy from the state; returns the pages that it had."""
+    """Remove the record of a closed job and its decoded copy from the state; return its pages."""
     warm = state.warm.pop(subject, None)
     if warm is not None:
         state.warm_attempts -= len(warm.attempts)
@@ -91,7 +91,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
     if handler is None:
         if isinstance(event.data, JobForgotten):
             _forget(state, event.data, event)
-        return  # the rest is a shard's own bookkeeping, no part of this state
+        return  # other events belong to the processor, not to this state
     subject = event.subject
     job = state.jobs.get(subject)
     if job is None:
@@ -102,7 +102,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
     handler(state, job, event.data, event)
     if not job.opened or job.phase == "Aborted":
         job.rested, job.closing = event.recordedtime, event.id
-        _note_stranger(state, job)
+        _note_unknown_id(state, job)
     if not job.live and (rest := job.rest) is not None and rest != was:
         note_finished(state, rest, job.id)
     if job.rules:
@@ -128,7 +128,7 @@ def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
         if not state.submitted[claimed]:
             del state.submitted[claimed]
     chunk = state.forgotten.add(subject, 0 if data.opened else event.sequence)
-    if chunk is not None:  # else a snapshot holds it beside the job's own record, which was written earlier
+    if chunk is not None:  # otherwise the snapshot has it already, beside the job's older record
         state.touched[codec.forgotten_chunk(chunk)] = None
     state.touched[record_name(subject)] = None
 
@@ -142,13 +142,13 @@ def _forget_pods(state: ShardState, subject: str) -> None:
         forget_pods(state, where, subject, uids)
 
 
-def _note_stranger(state: ShardState, job: Job) -> None:
-    """Index an id that is no job by the time since which it is idle."""
+def _note_unknown_id(state: ShardState, job: Job) -> None:
+    """Index an id that is no job by the start of its idle time."""
     rest = None if job.opened or job.id not in state.jobs else job.rest
     if rest is None:
         state.unknown_ids.pop(job.id, None)
     else:
-        note_stranger(state, rest, job.id)
+        note_unknown_id(state, rest, job.id)
 
 
 def absorb(state: ShardState, event: Event[Data], _offset: int | None = None, /) -> None:
@@ -158,7 +158,7 @@ def absorb(state: ShardState, event: Event[Data], _offset: int | None = None, /)
 
 
 def _match_rules(job: Job, data: Data) -> None:
-    """Remember the subjects that have matched raise rules with a `count`."""
+    """Store the subjects that have matched raise rules with a `count`."""
     transition = transition_of(data)
     if transition is None:
         return

@@ -1,4 +1,4 @@
-"""Apply events about attempts: one total function per event type."""
+"""Application of events about attempts: one function per event type; must not fail."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _attempt_started(state: ShardState, job: Job, data: AttemptStarted, event: E
         spec = TaskSpec(intern(data.task), requests=data.requests)  # one string for all tasks of this name
         task = job.tasks[spec.name] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
     if not task.sized and data.index >= task.spec.replicas:
-        task.spec.replicas = data.index + 1  # the specification of such a task is our own
+        task.spec.replicas = data.index + 1  # such a task has a specification derived from its pods
         change_tasks(job, (data.task,))
     requests = task.spec.requests if task.spec.requests == data.requests else data.requests
     attempt = Attempt(
@@ -102,14 +102,14 @@ def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any])
         if attempt.uid is not None:
             mark_seen(job, event)
     elif data.version == attempt.version:
-        return  # no newer observation of the pod: a fact about its node, or another event of the same observation
+        return  # not a newer observation of the pod: a fact about its node, or another event of the same observation
     else:
         attempt.version = data.version
     attempt.seen = _arrived(data, event)
 
 
 def _arrived(data: AttemptEvent, event: Event[Any]) -> int:
-    """Return when the observation behind an event was recorded (microseconds)."""
+    """Return the recorded time of the observation that caused an event (microseconds)."""
     return event.recordedtime if data.arrived is None else data.arrived
 
 
@@ -197,7 +197,7 @@ def _attempt_changed(state: ShardState, job: Job, data: AttemptChanged, event: E
 
 
 def _attempt_moved(state: ShardState, job: Job, data: AttemptMoved, _event: Event[Any]) -> None:
-    """Empty the attempt's replica: its pod is not the job's any more, and nothing follows for the attempt from here on."""
+    """Empty the attempt's replica, because its pod belongs to another job now; the attempt has no further events."""
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.ended, attempt.replaceable, attempt.object = attempt.since, True, "gone"
@@ -214,7 +214,7 @@ def _attempt_late_fact(state: ShardState, job: Job, data: AttemptLateFact, event
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
     attempt.terminating = attempt.terminating or data.terminating is not None
     attempt.running = data.started if attempt.running is None else attempt.running
-    if data.uid is not None:  # it was given up before its first observation: its object exists after all
+    if data.uid is not None:  # first observed after it was given up: its object exists after all
         leave(job, task, attempt)
         attempt.uid, attempt.object = data.uid, "exists"
         note_pod(state, job, attempt, data.uid)

@@ -1,4 +1,4 @@
-"""Apply events about jobs and tasks: phases, raised events, actions, timers, held inputs. One total function per event type."""
+"""Application of events about jobs and tasks: phases, raised events, actions, timers, held inputs. Must not fail."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from engine.lifecycle.refused_inputs import (
     faults_digest,
     key_of_held,
     remember_released,
-    remember_said,
+    remember_request,
 )
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import EMPTY, own
@@ -154,7 +154,7 @@ def _refused(_state: ShardState, job: Job, data: CommandRefused, event: Event[An
         mark_seen(job, event)
     else:
         cluster = event.clusterid if data.cluster is None else data.cluster
-        remember_said(job, cluster, data.command, data.principal, event.causationid)
+        remember_request(job, cluster, data.command, data.principal, event.causationid)
 
 
 def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[Any]) -> None:
@@ -162,15 +162,15 @@ def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[A
         _marks_input(state, job, data, event)
     else:
         for content in (data.manifest, faults_digest(data.faults)):
-            remember_said(job, event.clusterid, SUBMIT, data.principal, data.input or event.causationid, content)
+            remember_request(job, event.clusterid, SUBMIT, data.principal, data.input or event.causationid, content)
 
 
 def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
-    remember_said(job, event.clusterid, ROW, "", event.causationid)
+    remember_request(job, event.clusterid, ROW, "", event.causationid)
 
 
 def _letter_discarded(_state: ShardState, job: Job, data: LetterDiscarded, event: Event[Any]) -> None:
-    remember_said(job, event.clusterid, "Discard", data.principal, event.causationid)
+    remember_request(job, event.clusterid, "Discard", data.principal, event.causationid)
 
 
 def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
@@ -231,7 +231,7 @@ def _decision_refused(_state: ShardState, job: Job, data: DecisionRefused, event
     if job.opened:
         remember(job, data.decision)
     else:
-        remember_said(job, event.clusterid, OBSERVE, "", data.decision)
+        remember_request(job, event.clusterid, OBSERVE, "", data.decision)
 
 
 def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -> None:
@@ -292,22 +292,22 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
             attempt.tries += 1
             attempt.unknown = attempt.unknown + 1 if data.reason == "NotFound" else 0
             if attempt.object == "asked" and attempt.kill is None:
-                # Only a refusal proves that the pod was not made; after any other failure it may appear later.
+                # Only a refusal proves that the pod was not created; after any other failure it may appear later.
                 attempt.doubted = attempt.doubted or data.reason is None
                 attempt.object = "asked" if attempt.doubted else "absent"
-        if data.outcome != "failed" and attempt.object == "asked":  # a pod that could be deleted had been made
+        if data.outcome != "failed" and attempt.object == "asked":  # a deleted pod must have existed
             attempt.object, attempt.seen = "made", event.recordedtime
     if job.opened:
         mark_seen(job, event)
     else:
-        remember_said(job, event.clusterid, REPORT, data.principal, event.causationid)
+        remember_request(job, event.clusterid, REPORT, data.principal, event.causationid)
 
 
 def _marks_input(_state: ShardState, job: Job, _data: Data, event: Event[Any]) -> None:
     if job.opened:
         mark_seen(job, event)
     else:
-        remember_said(job, event.clusterid, OBSERVE, "", event.causationid)
+        remember_request(job, event.clusterid, OBSERVE, "", event.causationid)
 
 
 def _job_parked(_state: ShardState, job: Job, _data: JobParked, _event: Event[Any]) -> None:
@@ -320,7 +320,7 @@ def _job_unparked(state: ShardState, job: Job, data: JobUnparked, event: Event[A
     if data.principal is None:
         mark_seen(job, event)
     else:
-        remember_said(job, event.clusterid, "Unpark", data.principal, event.causationid)
+        remember_request(job, event.clusterid, "Unpark", data.principal, event.causationid)
 
 
 def _set_going(state: ShardState, job: Job) -> None:
@@ -344,7 +344,7 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
 
 def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
     waited = data.kept == "waiting"
-    # Held inputs are released in order, so of several with the same id it is the first.
+    # Held inputs are released in order, so the first of several with the same id is meant.
     key = data.input if waited else next((key for key, held in job.held.items() if held["id"] == data.input), "")
     held = discard(job, "waiting" if waited else "held", key)
     if held is not None:

@@ -1,4 +1,4 @@
-"""Ids of forgotten jobs and of ids that never became a job: 20 bytes each, stored twice."""
+"""Ids of forgotten jobs, and of ids that never became a job: 20 bytes each, stored twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["PER_CHUNK", "Forgotten"]
 
 PER_CHUNK: Final = 4096
-"""Entries in one record of the snapshot, 80 KiB."""
+"""Entries per snapshot record, 80 KiB."""
 
 _DIGEST: Final = 16
 _ENTRY: Final = _DIGEST + 4
@@ -28,7 +28,7 @@ class Forgotten:
         return len(self._order) // _ENTRY
 
     def __contains__(self, ident: str) -> bool:
-        """Return whether a job with this id was forgotten."""
+        """Return true if a job with this id was forgotten."""
         return self._find(_digest(ident)) == 0
 
     def sequence(self, ident: str) -> int:
@@ -71,7 +71,7 @@ class Forgotten:
         self._buckets.setdefault(_bucket(entry), bytearray()).extend(entry)
 
     def _find(self, digest: bytes) -> int | None:
-        """Return the sequence of the last entry of a digest."""
+        """Return the sequence in the last entry of a digest."""
         bucket = self._buckets.get(_bucket(digest))
         if bucket is None:
             return None

@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 HELD_INPUTS: Final = 20_000
-"""Most held inputs of one job, and most pods of one namespace that wait for it: as many as it may have replicas."""
+"""Maximum number of held inputs of one job, and of waiting pods of one namespace: the maximum number of replicas."""
 HELD_BYTES: Final = 16 << 20
-"""Most bytes of these."""
+"""Maximum size of these (bytes)."""
 NAMESPACES: Final = 4
-"""Factor on both limits for pods of all namespaces together, so that pods of others do not use up the job's own limit."""
+"""Factor on both limits for pods of all namespaces, so that pods of others do not use up the job's own limit."""
 
 
 def park(factory: EventFactory, job: Job, event: Event[Data], error: str | None) -> Events:
@@ -47,7 +47,7 @@ def park(factory: EventFactory, job: Job, event: Event[Data], error: str | None)
     """
     kept = _kept(event)
     _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
-    factory = factory.about(job)  # when it is released, its events have other ids
+    factory = factory.about(job)  # its events at the release have other ids
     if error is not None:
         parked = factory.event(job, JobParked(error))
         yield parked
@@ -56,7 +56,7 @@ def park(factory: EventFactory, job: Job, event: Event[Data], error: str | None)
 
 
 def orphan(factory: EventFactory, job: Job, event: Event[Data]) -> Events:
-    """Hold a pod whose managed job is not known yet, or behind pods already waiting; the first one starts the wait.
+    """Hold a pod whose managed job is not known yet, or behind waiting pods; the first one starts the wait.
 
     Raises:
         NotKeptError: the limit of waiting pods is reached, of its cluster and namespace or of all.
@@ -80,12 +80,12 @@ def wait_for_job(factory: EventFactory, job: Job, cause: str | None = None) -> E
 
 
 def is_held(job: Job, event: Event[Data]) -> bool:
-    """Return whether an input is held already."""
+    """Return true if an input is already held."""
     return held_key(event) in job.held
 
 
 def is_left(job: Job) -> bool:
-    """Return whether inputs are held whose release timer was given up."""
+    """Return true if inputs are held whose release timer was dropped."""
     if job.held or job.opened:
         return bool(job.held or job.waiting) and not job.steps
     return bool(job.waiting) and all(timer.held for timer in job.timers.values())
@@ -98,7 +98,7 @@ def own_first(job: Job) -> Iterable[dict[str, Any]]:
 
 
 def own_wait(job: Job) -> bool:
-    """Return whether pods of the job's own cluster and namespace are held for it."""
+    """Return true if pods of the job's own cluster and namespace are held for it."""
     return (job.cluster, job.namespace) in job.waiters
 
 
@@ -108,13 +108,13 @@ def _kept(event: Event[Data]) -> dict[str, Any]:
 
 
 def _must_fit(job: Job, more: int, many: int, size: int, times: int = 1) -> None:
-    """Raise if a further input would exceed the limits of held inputs.
+    """Check that one more input fits the limits of held inputs.
 
     Args:
         job: the job.
-        more: bytes of the input.
-        many: inputs already held.
-        size: bytes of these.
+        more: size of the input (bytes).
+        many: number of inputs held.
+        size: size of the inputs held (bytes).
         times: factor on both limits.
 
     Raises:
@@ -153,7 +153,7 @@ def set_again(factory: EventFactory, job: Job, timer: Timer) -> Event[TimerSet]:
 
 
 def first_owned(job: Job) -> Event[PodObserved | PodDeleted] | None:
-    """Return the first waiting pod that has a controller. Only that one is decoded: thousands may wait."""
+    """Return the first waiting pod with a controller; only that one is decoded, because thousands may wait."""
     for held in job.waiting.values():
         if held["data"].get("last", held["data"]).get("owner") is not None:
             return cast("Event[PodObserved | PodDeleted]", restore(held))  # only pods wait for a job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.lifecycle import codec
 from engine.lifecycle.state import ShardState
 
-__all__ = ["note_finished", "note_stranger", "rest_of", "unknown_id_of"]
+__all__ = ["note_finished", "note_unknown_id", "rest_of", "unknown_id_of"]
 
 
 def rest_of(state: ShardState, ident: str) -> int | None:
@@ -18,7 +18,7 @@ def rest_of(state: ShardState, ident: str) -> int | None:
 
 
 def unknown_id_of(state: ShardState, ident: str) -> int | None:
-    """Return the time since which an id that is no job is idle; `None`: it is active, or a job."""
+    """Return the start of the idle time of an id that is no job; `None`: it is active, or a job."""
     return state.unknown_ids.get(ident)
 
 
@@ -27,7 +27,7 @@ def note_finished(state: ShardState, rest: int, ident: str) -> None:
     state.finished.note(rest, ident, state, rest_of, len(state.jobs) + len(state.closed))
 
 
-def note_stranger(state: ShardState, rest: int, ident: str) -> None:
+def note_unknown_id(state: ShardState, rest: int, ident: str) -> None:
     """Index an idle id that is no job."""
     state.unknown_ids[ident] = rest
     state.oldest_unknown_ids.note(rest, ident, state, unknown_id_of, len(state.unknown_ids))

@@ -1,6 +1,6 @@
-"""Indexes derived from jobs: counters, open replicas, attempts by node, timers; updated event by event.
+"""Indexes derived from jobs: counters, open replicas, attempts by node, timers; updated by each event.
 
-Each function runs in constant time, except those about a whole job.
+Each function runs in constant time, except those for a whole job.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ V = TypeVar("V")
 __all__ = [
     "PAGED_BYTES",
     "SEEN",
+    "awaits_end",
     "begin_version",
     "cancelled",
     "enter",
@@ -51,15 +52,14 @@ __all__ = [
     "run_timer",
     "seat",
     "set_spec",
-    "stands",
     "stop_timer",
     "where_of",
 ]
 
 SEEN: Final = 20_000
-"""Most ids of inputs that a job remembers: as many as it may hold, so that every held input is remembered."""
+"""Maximum number of input ids that a job remembers: the maximum number of held inputs, so that each of them is remembered."""
 PAGED_BYTES: Final = 32 << 10
-"""Largest held input that shares its page with others; a larger one is a record of its own."""
+"""Maximum size of a held input that shares its page with others; a larger one has a record of its own (bytes)."""
 
 
 def fired_key(job: Job, rule: int, subject: str) -> str:
@@ -71,7 +71,7 @@ def fired_key(job: Job, rule: int, subject: str) -> str:
 
 
 def match(job: Job, rule: int, subject: str) -> None:
-    """Remember that a subject has matched a raise rule with a `count`."""
+    """Store that a subject has matched a raise rule with a `count`."""
     key = f"{rule}/{subject}"
     if key not in job.matched:
         keep(job, "matched", key, None)
@@ -84,7 +84,7 @@ def _count_match(job: Job, rule: int) -> None:
 
 
 def begin_version(job: Job) -> None:
-    """Begin the job's next version, in which raise rules fire anew."""
+    """Start the job's next version, in which raise rules fire anew."""
     job.version += 1
     clear(job, "fired")
     clear(job, "matched")
@@ -92,7 +92,7 @@ def begin_version(job: Job) -> None:
 
 
 def note_submitted(state: ShardState, job: str) -> None:
-    """Index a managed job by the id with which it was submitted, where another job already had that id."""
+    """Index a managed job by the id of its submission, if another job already had that id."""
     state.submitted.setdefault(routing_key(job), {})[job] = None
 
 
@@ -196,7 +196,7 @@ def remember(job: Job, ident: str) -> None:
 
 
 def seat(job: Job, task: Task, attempt: Attempt) -> None:
-    """Make an attempt the current one of its replica; one first observed behind a newer one becomes a past one."""
+    """Make an attempt the current one of its replica; one first observed after a newer one becomes a past one."""
     if attempt.past:
         job.earlier, task.numbers = own(job.earlier), own(task.numbers)
         job.earlier[attempt.task, attempt.index, attempt.number] = attempt
@@ -253,14 +253,14 @@ def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
 
 
 def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
-    """Return whether an ended current attempt leaves its replica open; in a managed job, only when its object is gone."""
+    """Return true if an ended current attempt leaves its replica open; in a managed job, only once its object is gone."""
     if not job.managed:
         return attempt.phase != "Succeeded"
     return attempt.replaceable and attempt.object == "gone" and attempt.index < task.spec.replicas
 
 
-def stands(job: Job, attempt: Attempt) -> bool:
-    """Return whether an attempt's end is awaited, or the deletion of its object so that it can be replaced."""
+def awaits_end(job: Job, attempt: Attempt) -> bool:
+    """Return true if an attempt's end is awaited, or the deletion of its object so that it can be replaced."""
     if attempt.ended is None:
         return True
     return job.managed and attempt.replaceable and attempt.object != "gone" and job.finished is None and job.phase != "Aborted"
@@ -271,7 +271,7 @@ def place(state: ShardState, job: Job, attempt: Attempt) -> None:
     if attempt.node is None or attempt.uid is None:
         return
     node = (job.cluster, attempt.node)
-    if stands(job, attempt):
+    if awaits_end(job, attempt):
         there = state.on_node.setdefault(node, {})
         uids = there.setdefault(job.id, attempt.uid)
         if isinstance(uids, dict):
@@ -359,7 +359,7 @@ def cancelled(job: Job, data: DelaysCancelled) -> Iterator[Timer]:
 
 
 def set_spec(job: Job, spec: JobSpec) -> None:
-    """Give a job its specification: tasks, rules, and open replicas."""
+    """Set the specification of a job: tasks, rules, and open replicas."""
     change_spec(job, spec)
     job.rules = tuple(raise_rules(spec))
     for wanted in spec.tasks:

@@ -1,6 +1,6 @@
-"""The rule of each kind of input, and its outcome (design rule 4).
+"""Rules by kind of input, and outcomes of inputs (design rule 4).
 
-They are tested in a fixed order: duplicate, parked, waiting, rejected, refused, late, anomalous, unchanged, applied.
+Outcomes are tested in a fixed order: duplicate, parked, waiting, rejected, refused, late, anomalous, unchanged, applied.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ Rule = Callable[[EventFactory, Job, Event[Any]], Decision]
 
 
 def decide(factory: EventFactory, job: Job, event: Event[Data]) -> Decision:
-    """Decide on one input of a job."""
-    # The held inputs of an unparked job come before new ones, step by step.
+    """Decide one input of a job."""
+    # The held inputs of an unparked job precede new ones, in steps.
     if (job.parked or job.held) and _may_wait(event.data):
         if held_inputs.is_held(job, event):
             return _ends((), "duplicate")
@@ -86,12 +86,12 @@ def decide(factory: EventFactory, job: Job, event: Event[Data]) -> Decision:
 
 
 def _may_wait(data: Data) -> bool:
-    """Return whether an input may have to wait for held ones: it is about the job, and does not release them."""
+    """Return true if an input may have to wait for held ones: it is about the job, and does not release them."""
     return not isinstance(data, RowUnreadable) and not (isinstance(data, CommandIssued) and data.action in {"Unpark", "Discard"})
 
 
 def _is_no_candidate(factory: EventFactory, job: Job, event: Event[Data]) -> bool:
-    """Return whether an input submits a manifest that cannot become the job, whatever the held inputs are."""
+    """Return true if an input submits a manifest that cannot open the job, whatever the held inputs are."""
     if not isinstance(event.data, JobSubmitted):
         return False
     return job.opened > 0 or authority.objection_to_submission(factory.state, event) is not None
@@ -112,7 +112,7 @@ def _unless_refused(rule: Rule, factory: EventFactory, job: Job, event: Event[An
         return _ends((), "duplicate")
     why = authority.objection(factory.state, job, event)
     if why is not None:
-        return _refuse(factory, job, event, why, stranger=True)
+        return _refuse(factory, job, event, why, foreign=True)
     return rule(factory, job, event)
 
 
@@ -122,17 +122,17 @@ def _park(factory: EventFactory, job: Job, event: Event[Data]) -> Decision:
 
 
 def settled(outcome: Outcome, made: bool) -> Outcome:
-    """Return the outcome of an input by whether an event followed from it."""
+    """Return the outcome of an input, which depends on whether it caused an event."""
     return "unchanged" if outcome == "applied" and not made else outcome
 
 
 def release(factory: EventFactory, job: Job, kept: Literal["parked", "waiting"], *, in_vain: bool = False) -> Events:
-    """Decide again on held inputs, in order and step by step; the cause of their events is what released them.
+    """Decide held inputs again, in order and in steps; their events have the release as their cause.
 
     Args:
-        factory: makes the events.
+        factory: creates the events.
         job: the job.
-        kept: which of its inputs.
+        kept: kind of held inputs.
         in_vain: the wait for the job has expired.
     """
     inputs, depth, arrived, size = job.held if kept == "parked" else job.waiting, factory.depth, factory.arrived, 0
@@ -157,10 +157,10 @@ def release(factory: EventFactory, job: Job, kept: Literal["parked", "waiting"],
 
 
 def go_on(factory: EventFactory, job: Job, timer: Timer) -> Events:
-    """Take the next step of work on a large job: inputs that wait for it, then its pods."""
+    """Take the next step of work on a large job: first its held inputs, then its pods."""
     if job.held:
         yield from release(factory, job, "parked")
-        if not job.held and job.waiting:  # pods that came before the job, and wait behind held inputs
+        if not job.held and job.waiting:  # pods that arrived before the job, behind its held inputs
             yield from _wait_on(factory, job, timer.reason)
     elif job.waiting and (job.opened or timer.reason == IN_VAIN or controller_known(factory.state, job)):
         yield from release(factory, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
@@ -178,7 +178,7 @@ def _wait_on(factory: EventFactory, job: Job, reason: str | None) -> Events:
         yield from held_inputs.wait_for_job(factory, job)
 
 
-def _welcome(factory: EventFactory, job: Job) -> Events:
+def _release_waiting(factory: EventFactory, job: Job) -> Events:
     """Release the pods that waited for a job just opened."""
     for timer in list(job.timers.values()):
         if timer.kind == "orphan_wait":
@@ -193,16 +193,16 @@ def _pod(factory: EventFactory, job: Job, event: Event[PodObserved | PodDeleted]
         if root is not None:
             return (yield from _move(factory, job, root, event, pod))
     if not deleted and pod.listed and names_another(factory.state, job, pod):
-        # The pods that follow in its List are not those of the job that has it.
+        # The later pods of its List belong to another job.
         pod = replace(pod, listed=None)
         event = replace(event, data=pod)
     outcome = yield from _known_or_first(factory, job, event, pod, deleted=deleted)
     controlled = factory.state.jobs.get(pod.uid)
     if controlled is not None and controlled.waiting and pod.uid in job.by_uid and not controlled.opened:
-        yield from _welcome(factory.about(controlled), controlled)
+        yield from _release_waiting(factory.about(controlled), controlled)
     listed = None if deleted else pod.listed
     if job.opened and not job.managed and _ends_a_moment(job, listed):
-        part = factory.about(job)  # the pod may have been taken before
+        part = factory.about(job)  # the pod may have had events before
         yield from settle_list(part, job)
         factory.index += part.index
         if part.index and outcome in {"duplicate", "unchanged"}:
@@ -211,7 +211,7 @@ def _pod(factory: EventFactory, job: Job, event: Event[PodObserved | PodDeleted]
 
 
 def _move(factory: EventFactory, job: Job, root: Job, event: Event[PodObserved | PodDeleted], pod: PodObserved) -> Decision:
-    """Move a pod to the job above its own, which then takes the observation."""
+    """Move a pod to the job above its own, which then processes the observation."""
     part = factory.about(root)
     part.moved = job.id, job.by_uid[pod.uid]
     yield from moved_pods.leave(factory, job, root, pod)
@@ -219,9 +219,9 @@ def _move(factory: EventFactory, job: Job, root: Job, event: Event[PodObserved |
 
 
 def _ends_a_moment(job: Job, listed: Literal["more", "last"] | None) -> bool:
-    """Return whether the pods observed so far show the job at one moment.
+    """Return true if the pods observed so far show the job consistently.
 
-    They do with the last pod of a List; if that never arrived because the List was truncated, with the next observation of a pod.
+    They do at the last pod of a List; if that is missing because the List was truncated, at the next observation of a pod.
     """
     return listed == "last" or (listed is None and not job.live and job.finished is None)
 
@@ -240,18 +240,18 @@ def _known_or_first(
 def _first_pod(factory: EventFactory, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     outcome = yield from pod_of_job(factory, job, pod, deleted=deleted)
     if job.opened:  # otherwise no job may have this pod
-        yield from _welcome(factory, job)
+        yield from _release_waiting(factory, job)
     return outcome
 
 
 def _submitted(factory: EventFactory, job: Job, event: Event[JobSubmitted]) -> Decision:
-    if event.id in job.seen:  # it opened the job when it was released, with the manifest that was held before this one
+    if event.id in job.seen:  # it opened the job at its release, with an earlier held manifest
         return "duplicate"
     if job.opened:
-        return (yield from _refuse(factory, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
+        return (yield from _refuse(factory, job, event, f"a job with this id exists: {job.namespace}/{job.name}", foreign=True))
     outcome = yield from managed_jobs.submitted(factory, job, event)
     if outcome == "applied":
-        yield from _welcome(factory, job)
+        yield from _release_waiting(factory, job)
     return outcome
 
 
@@ -280,12 +280,12 @@ def _seen(factory: EventFactory, job: Job, event: Event[JobObserved]) -> Decisio
     if job.opened and job.object_version is not None and not is_newer(event.data.version, job.object_version):
         return "duplicate"
     if job.managed:
-        return "unchanged"  # the status of a managed job repeats what Lahar wrote
+        return "unchanged"  # the status of a managed job is Lahar's own
     if event.data.part and (not job.opened or observed_jobs.has_moved(job)):
         return "unchanged"  # its pods, if some were read without it, have opened the job
     too_large = list(replica_faults(sum(event.data.tasks.values()), factory.state.max_replicas, "tasks"))
     if too_large:
-        yield from refused_inputs.say(factory, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
+        yield from refused_inputs.emit(factory, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
         return "rejected"
     what = observed_jobs.contradiction(job, event.data)
     if what is not None:
@@ -297,22 +297,22 @@ def _seen(factory: EventFactory, job: Job, event: Event[JobObserved]) -> Decisio
         return "unchanged"
     yield from follow_tasks(factory, job, dict.fromkeys(job.tasks, job.since))
     if waited:
-        yield from _welcome(factory, job)
+        yield from _release_waiting(factory, job)
     return "applied"
 
 
 def _command(factory: EventFactory, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
     if command.action == "Discard" and not job.opened:
-        yield from refused_inputs.say(factory, job, LetterDiscarded(command.by, command.reason, command.principal))
+        yield from refused_inputs.emit(factory, job, LetterDiscarded(command.by, command.reason, command.principal))
         return "applied"
-    if command.action == "Unpark" and (job.parked or held_inputs.is_left(job)):  # a job's very first input may have parked it
+    if command.action == "Unpark" and (job.parked or held_inputs.is_left(job)):  # even a job's first input may have parked it
         part, principal = (factory, None) if job.opened else (factory.about(job), command.principal)
         yield part.event(job, JobUnparked(len(job.held), command.by, principal))
         yield from release(part, job, "parked")
         if job.waiting:
             yield from _wait_on(part, job, IN_VAIN if job.opened and not job.managed else None)
-        factory.index += part is not factory  # something has followed
+        factory.index += part is not factory  # an event was created
         return "applied"
     if not job.opened:
         return (yield from _refuse(factory, job, event, "no job has this id"))
@@ -340,7 +340,7 @@ def _reported(factory: EventFactory, job: Job, event: Event[EffectReported]) -> 
     report = event.data
     # The report of a callback may name an id that is no job.
     principal = "" if job.opened else report.principal
-    yield from refused_inputs.say(
+    yield from refused_inputs.emit(
         factory, job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason, principal)
     )
     yield from managed_jobs.effect_settled(factory, job, report)
@@ -349,15 +349,15 @@ def _reported(factory: EventFactory, job: Job, event: Event[EffectReported]) -> 
 
 def _row(factory: EventFactory, job: Job, event: Event[RowUnreadable]) -> Decision:
     row = event.data
-    if refused_inputs.was_said(job, job.cluster if job.opened else event.clusterid, refused_inputs.ROW, "", event.id):
+    if refused_inputs.is_remembered(job, job.cluster if job.opened else event.clusterid, refused_inputs.ROW, "", event.id):
         return "duplicate"
     yield factory.about(job).event(job, RowRejected(row.format, row.line, row.reason))
     return "rejected"
 
 
-def _refuse(factory: EventFactory, job: Job, event: Event[Any], reason: str, *, stranger: bool = False) -> Decision:
-    """Refuse a request. That of a `stranger`, or about an id that is no job, does not use up the input's id for other senders."""
-    principal: str | None = event.data.principal if stranger or not job.opened else None
+def _refuse(factory: EventFactory, job: Job, event: Event[Any], reason: str, *, foreign: bool = False) -> Decision:
+    """Refuse a request. One of a foreign sender, or about an id that is no job, does not use up its id for other senders."""
+    principal: str | None = event.data.principal if foreign or not job.opened else None
     if principal is not None:
         factory = factory.about(job)
     command, by = refused_inputs.asked(event.data)

@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 ABORTED_LONGER: Final = 335 * 86_400 * SECOND
-"""Extra time that an aborted job is kept (microseconds): a year in all with the default of 30 days."""
+"""Additional time for which an aborted job is kept (microseconds): a year in all with the default of 30 days."""
 Derived = Field(exclude=True)
-"""Marks fields that are rebuilt from the others and therefore not written."""
+"""Marks derived fields, which are not encoded."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One pod of one replica, or the request for one."""
+    """A pod of a replica, or the request for one."""
 
     task: str
     index: int
@@ -52,78 +52,78 @@ class Attempt:
     phase: AttemptPhase = "Pending"
     reason: str | None = None
     uid: str | None = None
-    """`None` until its pod is observed."""
+    """uid; `None` until its pod is observed."""
     pod: str = ""
     version: str | None = None
-    """resourceVersion of the last observation that left an event."""
+    """resourceVersion of the last observation that caused an event."""
     seen: int = 0
-    """Recorded time of the last observation that showed it live and left an event, or of the report that it was made."""
+    """Recorded time of the last observation that showed it live and caused an event, or of the report of its creation."""
     created: int = 0
     bound: int | None = None
     running: int | None = None
     ended: int | None = None
     since: int = 0
-    """Start of its present phase."""
+    """Start of its current phase."""
     node: str | None = None
     decided: str | None = None
-    """Node that a decision gives it, until it is observed on one."""
+    """Node that a decision gives it, until it is observed on a node."""
     binding: str = ""
-    """Id of the request to bind its pod to that node, until its outcome is reported."""
+    """Id of the request to bind its pod to that node, until the outcome is reported."""
     restarts: int = 0
     """Container restarts in place, init containers included."""
     ready: bool = False
     requests: Requests = field(default_factory=Requests)
     job_version: int = 0
     kill: str | None = None
-    """Reason that its end will have, once its deletion is requested; `None`: not requested."""
+    """End reason that it will have, once its deletion is requested; `None`: not requested."""
     killed: int = 0
     """Time of that request."""
     disruption: str | None = None
     deadline: int | None = None
     """End of the grace period of its deletion."""
     object: ObjectState = "absent"
-    """Its pod object, which may outlive it and occupies the replica until it is gone."""
+    """State of its pod object, which may outlive it and occupies the replica until it is gone."""
     effect: str = ""
     """Id of the last effect requested for it."""
     asked: int = 0
     """Recorded time of that request."""
     creation: str = ""
-    """Id of the request to create its pod, while that is unreported and its deletion is already requested."""
+    """Id of the request to create its pod, if its deletion was requested before the creation was reported."""
     tries: int = 0
-    """How often that effect has failed."""
+    """Number of failures of that effect."""
     unknown: int = 0
-    """How often in a row the API server answered "no such pod"."""
+    """Number of consecutive answers "no such pod" of the API server."""
     doubted: bool = False
-    """Its creation was reported failed, but may have been carried out."""
+    """True if its creation was reported as failed, but may have succeeded."""
     replaceable: bool = False
-    """It has ended, and its replica is open for another attempt as soon as its object is gone."""
+    """True if it has ended, and its replica is open for another attempt once its object is gone."""
     exit_code: int | None = None
     rank: Rank = "node"
     past: bool = False
-    """It was first observed when its replica had a newer pod already."""
+    """True if its replica already had a newer pod when it was first observed."""
     terminating: bool = False
-    """It was observed when its deletion began."""
+    """True if it was observed when its deletion began."""
     owner: str | None = None
-    """Owner of its pod since its controller changed (`AttemptChanged.owner`); `None`: it has not."""
+    """Owner of its pod since its controller changed (`AttemptChanged.owner`); `None`: unchanged."""
     controller: str | None = None
-    """uid of the first controller of its pod, if that is not the job; `None`: it is."""
+    """uid of the first controller of its pod; `None` if that is the job."""
     adopter: str | None = None
-    """uid of the controller since it changed; `None`: it has not."""
+    """uid of the controller after a change; `None`: unchanged."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""
-    """Gist of the last message in an event of its present phase and reason."""
+    """Digest of the last message in an event of its current phase and reason."""
     place: Annotated[int, Derived] = 0
     """Index in `Job.attempts`. Derived."""
 
     @property
     def live(self) -> bool:
-        """It has not ended."""
+        """True while it has not ended."""
         return self.ended is None
 
 
 def category(attempt: Attempt) -> str | None:
-    """Return the counter of a replica's current attempt; `None`: in none, the replica is open.
+    """Return the counter of a replica's current attempt; `None`: no counter, the replica is open.
 
     Volcano: a pod whose deletion was requested or observed is terminating and in no other counter, whatever its phase.
     """
@@ -144,32 +144,32 @@ class Task:
     phase: TaskPhase = "Pending"
     since: int = 0
     restarting: bool = False
-    """Its attempts are being replaced."""
+    """True while its attempts are being replaced."""
     completed_raised: bool = False
-    """TaskCompleted was raised for the current attempts."""
+    """True if TaskCompleted was raised for the current attempts."""
     failed_raised: bool = False
     sized: bool = True
-    """The number of replicas is known from a specification, not only from observed pods."""
+    """True if the number of replicas comes from a specification, not only from observed pods."""
     slots: Annotated[dict[int, Attempt], Derived] = field(default_factory=dict)
-    """Index → current attempt. Derived."""
+    """Current attempt by index. Derived."""
     place: Annotated[int, Derived] = 0
     """Index in `Job.tasks`. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
-    """Replicas that wait for an attempt, ascending. Derived."""
+    """Replicas without an attempt, ascending. Derived."""
     left: Annotated[Mapping[int, None], Derived] = field(default_factory=empty)
-    """Replicas to be replaced whose last pod exists and has no requested deletion. Derived."""
+    """Replicas to be replaced whose last pod still exists without a requested deletion. Derived."""
     numbers: Annotated[Mapping[int, int], Derived] = field(default_factory=empty)
-    """Highest number of an attempt first observed when its replica had a newer one already, by index. Derived."""
+    """By index, the highest number of an attempt that was first observed after a newer one of its replica. Derived."""
     next_index: Annotated[int, Derived] = 0
     """First index above all slots. Derived."""
     latest: Annotated[int, Derived] = 0
-    """Latest start of a present phase of its attempts. Derived."""
+    """Latest start of a current phase of its attempts. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Current attempts by counter. Derived."""
     ready: Annotated[int, Derived] = 0
-    """Current attempts that succeeded, or run with all containers ready. Derived."""
+    """Number of current attempts that succeeded, or run with all containers ready. Derived."""
     restart_sum: Annotated[int, Derived] = 0
-    """Container restarts over its pending and running attempts. Derived."""
+    """Container restarts of its pending and running attempts. Derived."""
 
     def note(self, attempt: Attempt) -> None:
         """Update `latest` after an attempt has entered a phase."""
@@ -212,13 +212,13 @@ class Timer:
     kill: KillScope | None = None
     reason: str | None = None
     held: bool = False
-    """Paused until the job is unparked and has no held inputs."""
+    """True while paused, until the job is unparked and has no held inputs."""
     depth: int = 0
 
 
 @dataclass(slots=True)
 class Deferred:
-    """An action that waits for a restart to resolve."""
+    """Action that waits for the end of a restart."""
 
     action: Action
     by: str
@@ -235,24 +235,24 @@ Table = Literal["seen", "fired", "matched", "timers", "held", "waiting"]
 
 
 class Page(NamedTuple):
-    """Names a part of a job with a record of its own (`job_pages`)."""
+    """Name of a part of a job with a record of its own (`job_pages`)."""
 
     table: str
     """`spec`, `tasks`, `attempts`, or a `Table`."""
     number: int
-    """From 1: the first page of a table is part of the job's own record."""
+    """Page number, from 1: the first page of a table is part of the job's own record."""
 
 
 @dataclass(slots=True)
 class Apart:
-    """The later pages of a table."""
+    """Later pages of a table."""
 
     added: int = 0
-    """Places ever taken in them; an entry with a page of its own takes all places of that page."""
+    """Number of entries ever added; an entry with a page of its own counts as a full page."""
     pages: Annotated[dict[int, dict[str, Any]], Derived] = field(default_factory=dict)
-    """Page → its entries. Derived."""
+    """Entries by page. Derived."""
     page_of: Annotated[dict[str, int], Derived] = field(default_factory=dict)
-    """Entry → its page. Derived."""
+    """Page by entry. Derived."""
 
 
 @dataclass(slots=True)
@@ -267,7 +267,7 @@ class Waiters:
 
 @dataclass(slots=True)
 class Job:
-    """One job; or, with `opened` 0, an id that is no job yet (pods before their job, refused commands)."""
+    """A job; or, with `opened` 0, an id that is no job yet (pods before their job, refused commands)."""
 
     id: str
     cluster: str = ""
@@ -283,58 +283,58 @@ class Job:
     phase: JobPhase = "Pending"
     reason: str | None = None
     gist: str = ""
-    """Gist of the last message of its object in an event."""
+    """Digest of the last message of its object in an event."""
     since: int = 0
     opened: int = 0
     """Sequence of its `job.opened`; 0: not opened."""
     owner_known: bool = False
-    """The job object itself was observed: its status decides the end, not the attempts."""
+    """True if the job object itself was observed: its status decides the end, not the attempts."""
     owner_decides: bool = False
-    """The status decides the beginning as well: attempts change no phase."""
+    """True if the status also decides the beginning: attempts change no phase."""
     object_version: str | None = None
     inferred: bool = False
     version: int = 0
     retry_count: int = 0
     restarts: int = 0
     grouped: bool = True
-    """Its PodGroup exists; False from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
+    """True if its PodGroup exists; false from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
     enqueued: bool = False
-    """A decision let its group have pods (Volcano: the PodGroup is Inqueue). Used only for jobs that Lahar schedules."""
+    """True if a decision has admitted its group (Volcano: the PodGroup is Inqueue). Used only for jobs that Lahar schedules."""
     settled: int = 0
-    """Sequence of the last event that changed the specification or the group. A decision made on an earlier one is stale."""
+    """Sequence of the last event that changed the specification or the group. A decision based on an earlier one is stale."""
     requeued: bool = False
-    """The restart under way is a RequeueJob, which does not test the retries."""
+    """True if the current restart is a RequeueJob, which does not check the retries."""
     notice: str = ""
-    """Of Privileged and WillEvicted: the notice of preemption that it is part of."""
+    """Notice of preemption in the phases Privileged and WillEvicted; otherwise empty."""
     deferred: Deferred | None = None
     object_deleted: int | None = None
-    """Recorded time at which the job object was observed gone."""
+    """Recorded time of the observed deletion of the job object."""
     sequence: int = 0
     finished: int | None = None
     """Recorded time at which it entered Completed, Failed or Terminated."""
     closing: str = ""
-    """Id of the event that finished it; of an aborted job or an id that is no job: of the last event."""
+    """Id of the event that finished it; for an aborted job or an id that is no job, of the last event."""
     rested: int = 0
     """Recorded time of the last event of an aborted job or an id that is no job."""
     fired: Mapping[str, None] = field(default_factory=empty)
-    """Raise rules that have fired in the job's present version: `rule/subject`."""
+    """Raise rules that have fired in the job's current version: `rule/subject`."""
     seen: Mapping[str, None] = field(default_factory=empty)
-    """Ids of the last inputs without a version of their own that left an event."""
+    """Ids of the last inputs without a version that caused an event."""
     parked: bool = False
     held: Mapping[str, dict[str, Any]] = field(default_factory=empty)
-    """Parked inputs as CloudEvents, by id, in order."""
+    """Held inputs of a parked job as CloudEvents, by id, in order."""
     waiting: Mapping[str, dict[str, Any]] = field(default_factory=empty)
     """Pods that wait for the job as CloudEvents, by id, in order."""
     tasks: dict[str, Task] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
-    """All attempts, in the order in which they started."""
+    """All attempts in order of their start."""
     timers: Mapping[str, Timer] = field(default_factory=empty)
     lost: Annotated[Mapping[str | None, dict[str, Timer]], Derived] = field(default_factory=empty)
     """Timers that end the wait for lost pods, by the deleted node. Derived."""
     delays: Annotated[Mapping[str | None, dict[str, Timer]], Derived] = field(default_factory=empty)
     """Timers of delayed actions, by the name of their pod. Derived."""
     retries: Annotated[Mapping[tuple[str | None, int | None, int | None], None], Derived] = field(default_factory=empty)
-    """Attempts with a timer that requests an effect again: task, index, number. Derived."""
+    """Attempts with a timer that repeats the request of an effect: task, index, number. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
     """Attempts by the uid of their pod. Derived."""
     earlier: Annotated[Mapping[tuple[str, int, int], Attempt], Derived] = field(default_factory=empty)
@@ -344,17 +344,17 @@ class Job:
     rules: Annotated[tuple[RaiseRule, ...], Derived] = ()
     """Its raise rules, those of `main: true` included. Derived."""
     matched: Mapping[str, None] = field(default_factory=empty)
-    """Matches of raise rules with a `count` in the job's present version: `rule/subject`."""
+    """Matches of raise rules with a `count` in the job's current version: `rule/subject`."""
     matches: Annotated[Mapping[int, int], Derived] = field(default_factory=empty)
     """Number of these matches, by rule. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Sum of the tasks' counters. Derived."""
     live: Annotated[int, Derived] = 0
-    """Attempts that have not ended. Derived."""
+    """Number of attempts that have not ended. Derived."""
     held_bytes: Annotated[int, Derived] = 0
     """Size of the held inputs. Derived."""
     claims: Annotated[Mapping[Claim, int], Derived] = field(default_factory=empty)
-    """Claims of held inputs to open the job, without names, with the number of inputs that make each. Derived."""
+    """Claims of held inputs to open the job, without names, with the number of inputs of each. Derived."""
     waiting_bytes: Annotated[int, Derived] = 0
     """Size of the waiting inputs. Derived."""
     waiters: Annotated[Mapping[tuple[str, str], Waiters], Derived] = field(default_factory=empty)
@@ -364,7 +364,7 @@ class Job:
     kills: Annotated[Mapping[str, Timer], Derived] = field(default_factory=empty)
     """Pending steps of kills. Derived."""
     apart: dict[Table, Apart] | None = None
-    """Tables that have later pages; `None`: none have, which saves the dict of every small job."""
+    """Tables with later pages; `None`: none, which saves the dict of every small job."""
     changed: Annotated[dict[Page, None] | None, Derived] = None
     """Later pages changed since they were last added to `ShardState.touched`. Not part of the state."""
     encoded: Annotated[dict[Page, bytes] | None, Derived] = None
@@ -380,7 +380,7 @@ class Job:
 
     @property
     def rest(self) -> int | None:
-        """Recorded time since which it is idle, to be forgotten after a while; `None`: it is active.
+        """Recorded time since which it is idle and waits to be forgotten; `None`: it is active.
 
         Idle are finished jobs, aborted ones (which may be resumed, and are kept longer), and ids that are no job.
         """

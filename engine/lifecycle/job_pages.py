@@ -1,8 +1,8 @@
-"""Pages of a job: a large job is stored in records of bounded size, of which an event changes one or two.
+"""Pages of a job: a large job is stored in records of bounded size, and an event changes one or two of them.
 
-Each table that grows with a job's replicas or inputs is cut into pages. The first page of every table is part of the job's own
-record, so a small job is one record; each further page is a record of its own. Attempts and tasks never change their place. In the
-other tables a new entry goes to the newest page, so reading the pages in order restores the order of insertion.
+Each table that grows with a job's replicas or inputs is split into pages. The first page of every table is part of the job's own
+record, so a small job is one record; each further page is a record of its own. Attempts and tasks never change their index. In the
+other tables a new entry goes to the newest page, so that reading the pages in order restores the order of insertion.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SIZES: Final[dict[str, int]] = {
     "held": 16,
     "waiting": 16,
 }
-"""Entries of a page. 32 attempts are some 9 KB, which an observation of a large job rewrites beside the job's own record."""
+"""Entries per page. 32 attempts are about 9 KB, which an observation of a large job rewrites beside the job's own record."""
 
 _TABLES: Final[tuple[Table, ...]] = ("seen", "fired", "matched", "timers", "held", "waiting")
 
@@ -72,14 +72,14 @@ def change_tasks(job: Job, names: Iterable[str]) -> None:
 
 
 def change_spec(job: Job, spec: JobSpec) -> None:
-    """Give a job another specification."""
+    """Set the specification of a job."""
     if _is_large(job.spec) or _is_large(spec):
         _note(job, "spec", 1)
     job.spec = spec
 
 
 def keep(job: Job, table: Table, key: str, value: Any, *, alone: bool = False) -> None:  # noqa: ANN401 - each table has its own
-    """Append an entry to a table; an existing one stays unchanged. `alone`: it has a page of its own."""
+    """Append an entry to a table, unless it exists. `alone`: on a page of its own."""
     entries = _own(job, table)
     if key in entries:
         return
@@ -100,7 +100,7 @@ def keep(job: Job, table: Table, key: str, value: Any, *, alone: bool = False) -
 
 
 def discard(job: Job, table: Table, key: str) -> Any:  # noqa: ANN401 - as `keep`
-    """Remove an entry from a table and return it; `None`: there is none."""
+    """Remove an entry from a table and return it; `None`: it does not exist."""
     entries = _own(job, table)
     value = entries.pop(key, None)
     apart = job.apart.get(table) if job.apart else None
@@ -132,7 +132,7 @@ def _own(job: Job, table: str) -> dict[str, Any]:
 
 
 def _join(job: Job, table: Table) -> None:
-    """Reset a table to empty, in the job's own record."""
+    """Empty a table and remove its later pages."""
     assert job.apart is not None  # noqa: S101 - its callers have found the table in it
     del job.apart[table]
     job.apart = job.apart or None
@@ -148,7 +148,7 @@ def _note(job: Job, table: str, number: int) -> None:
 
 
 def _is_large(spec: JobSpec) -> bool:
-    """Return whether a specification has a record of its own; one without schemas and lists of rules is a few kilobytes at most."""
+    """Return true if a specification has a record of its own; others have a few kilobytes."""
     rules = len(spec.policies) + len(spec.raise_rules) + sum(len(task.policies) for task in spec.tasks)
     return bool(spec.custom_events) or len(spec.tasks) + rules > SIZES["tasks"]
 
@@ -183,7 +183,7 @@ def later_pages(job: Job) -> Iterator[Page]:
 
 
 def later_page(job: Job, page: Page) -> Job | None:
-    """Return one page as a job with only the fields of that page; `None`: there is no such page (any more)."""
+    """Return one page as a job with only the fields of that page; `None`: the page does not exist."""
     table, number = page
     if table == "spec":
         return Job(job.id, spec=job.spec) if _is_large(job.spec) else None

@@ -16,7 +16,7 @@ from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.event_factory import EventFactory, Events
-from engine.lifecycle.indexes import pods_on, stands
+from engine.lifecycle.indexes import awaits_end, pods_on
 from engine.lifecycle.job import Attempt, Job, Timer
 from statemachines.vocabulary import TerminalPhase
 
@@ -40,18 +40,18 @@ LOSS_WAIT: Final = 600 * SECOND
 
 
 def wait_for_sight(factory: EventFactory, job: Job) -> Events:
-    """Start the short wait for requested pods to be observed, or deleted ones to be gone, unless it runs already."""
+    """Start the short wait for requested pods to be observed, or deleted ones to be gone, unless it is running."""
     yield from _wait_until(factory, job, factory.now + SIGHT_WAIT)
 
 
 def wait_for_lost(factory: EventFactory, job: Job, *, node: str | None = None) -> Events:
-    """Start the wait for a job's ending pods, or for the pods of a deleted node, unless it runs already."""
+    """Start the wait for a job's ending pods, or for the pods of a deleted node, unless it is running."""
     yield from _wait_until(factory, job, factory.now + LOSS_WAIT, node)
 
 
 def wait_for_node(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
     """Wait for a pod first observed after its node was deleted; cluster facts are read before pods."""
-    if attempt.node is not None and (job.cluster, NODE, attempt.node) in factory.state.facts.deleted and stands(job, attempt):
+    if attempt.node is not None and (job.cluster, NODE, attempt.node) in factory.state.facts.deleted and awaits_end(job, attempt):
         yield from wait_for_lost(factory, job, node=attempt.node)
 
 
@@ -61,7 +61,7 @@ def _wait_until(factory: EventFactory, job: Job, due: int, node: str | None = No
 
 
 def stop_waiting(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
-    """Cancel the waits that an attempt's change has made pointless."""
+    """Cancel the waits that an attempt's change makes unnecessary."""
     ends = job.finished is not None or job.phase == "Aborted"  # before that, no other attempt changes with this one
     nodes = list(job.lost) if ends else [node for node in dict.fromkeys((None, attempt.node)) if node in job.lost]
     over = [
@@ -81,7 +81,7 @@ def _is_seen_until(attempt: Attempt) -> int:
 
 
 def lost(factory: EventFactory, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
-    """Yield the attempts whose wait has expired and the reason: live ones, and closed ones whose object still exists."""
+    """Yield the attempts whose wait has expired, with the reason: live ones, and closed ones whose object still exists."""
     if timer.node is not None:
         if (job.cluster, timer.node) not in factory.state.facts.nodes:  # otherwise it came back
             for attempt in _standing_on(factory, job, timer.node):
@@ -95,10 +95,10 @@ def lost(factory: EventFactory, job: Job, timer: Timer) -> Iterator[tuple[Attemp
 
 
 def unseen(factory: EventFactory, job: Job) -> list[Attempt]:
-    """Return the attempts whose effect was reported done and never observed; it is requested again.
+    """Return the attempts with an effect that was reported done but never observed; it is requested again.
 
-    These are created pods that may be gone again, and deleted pods whose end may have been missed (the API server then has no pod
-    of that name).
+    These are created pods that may be gone again, and deleted pods whose end may have been missed (the API server then answers "no
+    such pod").
     """
     return [one for one in job.attempts if (due := _ask_again(factory, job, one)) is not None and due <= factory.now]
 
@@ -116,37 +116,37 @@ def wait_on(factory: EventFactory, job: Job, timer: Timer) -> Events:
 
 
 def _ask_again(factory: EventFactory, job: Job, attempt: Attempt) -> int | None:
-    """Return when an effect that was not observed is requested again (microseconds); `None`: never."""
+    """Return the time at which an unobserved effect is requested again (microseconds); `None`: never."""
     if not job.managed:
         return None
     if attempt.object == "made" and attempt.kill is None:
         return _next(attempt.seen, SIGHT_WAIT, attempt.asked)
-    if attempt.object not in {"made", "deleting"} or not stands(job, attempt):
+    if attempt.object not in {"made", "deleting"} or not awaits_end(job, attempt):
         return None
     since = max(attempt.killed, attempt.since, attempt.deadline or 0)
     return _next(since, LOSS_WAIT, factory.now if _is_silent(factory, job, attempt) else attempt.asked)
 
 
 def _next(since: int, wait: int, last: int) -> int:
-    """Return the end of the wait that begins with `last`. Each wait is as long as all before it together, so few fill a year.
+    """Return the end of the wait that includes `last`. Each wait is as long as all before it together, so few of them cover a year.
 
-    An engine that was stopped for long fires every timer of that time.
+    An engine that was stopped for a long time fires every timer of that time.
     """
     return max(since, last) + max(last - since, wait)
 
 
 def _due(factory: EventFactory, job: Job, attempt: Attempt) -> int | None:
-    """Return when an unobserved attempt counts as lost (microseconds); `None`: never.
+    """Return the time at which an unobserved attempt counts as lost (microseconds); `None`: never.
 
-    No end is inferred from time alone while its node is silent or before its grace period is over, and a pod that was made does
-    not count as gone while its job exists. A pod with another owner does not end with its job.
+    No end is inferred from time alone while its node is silent or before its grace period is over, and a created pod does not count
+    as gone while its job exists. A pod with another owner does not end with its job.
     """
     if attempt.owner is not None:
         return None
     if attempt.uid is None and attempt.live and attempt.object != "made":
         return None if attempt.kill is None else attempt.killed + SIGHT_WAIT
     ends = [time for time in (job.finished, job.object_deleted) if time is not None]
-    if not ends or not stands(job, attempt):
+    if not ends or not awaits_end(job, attempt):
         return None
     since = max([*ends, attempt.deadline or 0])
     return _next(since, LOSS_WAIT, factory.now if _is_silent(factory, job, attempt) else since)
@@ -158,7 +158,7 @@ def _is_silent(factory: EventFactory, job: Job, attempt: Attempt) -> bool:
 
 
 def end_without_evidence(factory: EventFactory, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:
-    """Close an unobserved attempt with the reason of its requested deletion, else as lost."""
+    """Close an unobserved attempt with the reason of its requested deletion, otherwise as lost."""
     phase: TerminalPhase = "Lost" if attempt.kill is None else "Failed"
     reason = "NeverStarted" if attempt.uid is None else attempt.kill or lost
     return give_up(factory, job, attempt, phase, reason)

@@ -1,6 +1,6 @@
 """Managed jobs: rules for pods, commands, timers and new specifications.
 
-A change raises a lifecycle event (Volcano's notifications), the policies give an action for it, and `actions` carries it out.
+A change raises a lifecycle event (Volcano's notifications), the policies map it to an action, and `actions` executes it.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from engine.lifecycle.actions import (
     raise_event,
     settle,
 )
-from engine.lifecycle.authority import may_not_speak
+from engine.lifecycle.authority import denial
 from engine.lifecycle.closing import give_up_object
 from engine.lifecycle.event_factory import Decision, EventFactory, Events
-from engine.lifecycle.indexes import stands
+from engine.lifecycle.indexes import awaits_end
 from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
-from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
+from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, is_remembered, manifest_digest
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
@@ -68,7 +68,7 @@ __all__ = [
 _BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
 """Delay before a failed effect is requested again."""
 _NAME_TAKEN: Final = BackOff(SECOND, 86_400 * SECOND)
-"""The same for a pod whose name is taken, perhaps for ever: each try is part of the history."""
+"""Delay for a pod whose name is taken, perhaps forever: each attempt is part of the history."""
 
 _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
 """Phases in which only ResumeJob has an effect."""
@@ -78,8 +78,8 @@ def submitted(factory: EventFactory, job: Job, event: Event[JobSubmitted]) -> De
     """Open the job of a manifest, or reject it with every fault."""
     submission = event.data
     namespace, name, tenant = read_identity(submission.manifest, event.id)
-    # Checked first: validating a manifest can take a second, which a principal without a grant must not cost everybody else.
-    why = may_not_speak(factory.state, submission.principal, factory.cluster, namespace, tenant)
+    # Checked first: validating a manifest can take a second, which a principal without a grant must not cost others.
+    why = denial(factory.state, submission.principal, factory.cluster, namespace, tenant)
     if why is not None:
         return (yield from _reject(factory, job, event, name, first_faults([Fault("metadata.namespace", why)])))
     read = read_manifest(
@@ -124,22 +124,22 @@ def submitted(factory: EventFactory, job: Job, event: Event[JobSubmitted]) -> De
 
 def _reject(factory: EventFactory, job: Job, event: Event[JobSubmitted], name: str, faults: list[Fault]) -> Decision:
     principal = event.data.principal
-    if was_said(job, event.clusterid, SUBMIT, principal, event.id, faults_digest(faults)):
+    if is_remembered(job, event.clusterid, SUBMIT, principal, event.id, faults_digest(faults)):
         return "duplicate"
     held = event.id if event.id != factory.origin else None
     rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=principal, manifest=manifest_digest(event.data), input=held)
     yield factory.about(job).event(job, rejected)
-    factory.index += 1  # something has followed
+    factory.index += 1  # an event was created
     return "rejected"
 
 
 def _objects(factory: EventFactory) -> list[Data]:
-    """Return the objects of the cluster that an input is about."""
+    """Return the objects of the input's cluster."""
     return [applied for (cluster, _, _), applied in factory.state.facts.objects.items() if cluster == factory.cluster]
 
 
 def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
-    """Return the queues among the objects of a cluster, in the form in which a submission is validated."""
+    """Return the queues among the objects of a cluster, in the form that validation of a submission needs."""
     return [
         {"name": applied.name, "parent": applied.spec.get("parent", ""), "state": applied.spec.get("state", "Open")}
         for applied in objects
@@ -150,7 +150,7 @@ def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
 def updated(
     factory: EventFactory, job: Job, update: JobUpdated
 ) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
-    """Apply a changed manifest; only fields that Volcano lets change may differ. Returns the outcome."""
+    """Apply a changed manifest, in which only fields that are mutable in Volcano may differ; return the outcome."""
     spec, faults = update_spec(job.spec, update.manifest, factory.state.max_replicas, factory.state.accelerators)
     if faults:
         yield factory.event(job, JobRejected(job.name, faults, update=True))
@@ -183,16 +183,16 @@ def deleted(factory: EventFactory, job: Job, version: str | None) -> Events:
 def pod_changed(
     factory: EventFactory, job: Job, attempt: Attempt, before: str | None, shown: str, restarts: int, pod: PodObserved | None = None
 ) -> Events:
-    """React to a change of an attempt.
+    """Process a change of an attempt.
 
     Args:
-        factory: makes the events.
+        factory: creates the events.
         job: the job.
-        attempt: the attempt, as it is now.
-        before: its phase before; `None` if its pod is seen for the first time.
-        shown: id of the event that shows its present phase.
+        attempt: the attempt after the change.
+        before: its phase before; `None` if its pod is observed for the first time.
+        shown: id of the event with its current phase.
         restarts: its container restarts before.
-        pod: the observation; `None`: its pod is no longer seen.
+        pod: the observation; `None`: its pod is no longer observed.
     """
     news, factory.cause, factory.time = factory.last, shown, attempt.since
     event = _event_of(job, attempt, before, restarts)
@@ -210,11 +210,11 @@ def pod_changed(
             exit_code=attempt.exit_code,
             version=attempt.job_version,
         )
-        # Volcano: the deletion of a pod carries no exit code; the exit code of a stopped program is no failure.
+        # Volcano: the deletion of a pod has no exit code; the exit code of a stopped program is no failure.
         first_exit_code = pod.first_exit_code if pod is not None and event == "PodFailed" else 0
         yield from raise_event(factory, job, raised, attempt, first_exit_code)
     if _failed_too_often(job, attempt, restarts):
-        if attempt.live:  # until its last restart the job was as this pod's phase makes it
+        if attempt.live:  # the job's phase before its last restart followed from this pod
             yield from settle(factory, job)
             restarted = pod.restarted if pod is not None and pod.restarted is not None else factory.now
             factory.cause, factory.time = news, max(attempt.since, restarted)
@@ -231,7 +231,7 @@ def pod_changed(
 
 
 def object_changed(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
-    """React to a change of the object of a closed attempt: when it is gone, its replica is open."""
+    """Process a change of the object of a closed attempt: once it is gone, its replica is open."""
     factory.cause = factory.last
     yield from meet(factory, job, attempt)
     yield from _wait_for_object(factory, job, attempt)
@@ -240,16 +240,16 @@ def object_changed(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
 
 
 def _wait_for_object(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
-    """Start the wait for an object that somebody else deletes: its end may be missed."""
+    """Start the wait for an object whose deletion was requested elsewhere, because its end may be missed."""
     ours = attempt.kill is not None if attempt.live else bool(attempt.effect)
-    if attempt.object == "deleting" and not ours and stands(job, attempt):
+    if attempt.object == "deleting" and not ours and awaits_end(job, attempt):
         yield from wait_for_lost(factory, job)
 
 
 def effect_settled(factory: EventFactory, job: Job, report: EffectReported) -> Events:
     """Request a failed effect on a pod again, with back-off.
 
-    When the API server has answered a deletion with "no such pod" twice, the object counts as gone.
+    After two answers "no such pod" to a deletion, the object counts as gone.
     """
     attempt = job.by_effect.get(report.effect)
     if attempt is None:
@@ -273,9 +273,9 @@ def effect_settled(factory: EventFactory, job: Job, report: EffectReported) -> E
 
 
 def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
-    """Return whether a change of an attempt exceeds its task's limit of failed replicas or restarts in place.
+    """Return true if a change of an attempt exceeds its task's limit of failed replicas or restarts in place.
 
-    Volcano checks at every update of a pod, except the one that first shows it running; here that one counts as well.
+    Volcano checks at every update of a pod, except the one that first shows it running; here that one counts too.
     """
     task = job.tasks[attempt.task]
     if task.failed_raised or attempt.phase == "Terminating" or (not attempt.live and is_doomed(job, attempt)):
@@ -288,8 +288,8 @@ def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
 def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> str:
     """Return Volcano's event for a change of an attempt.
 
-    Lahar raises some that Volcano misses: a pod first seen after its end still raises PodFailed or PodEvicted, and one first seen
-    running does not count as pending.
+    Lahar raises some that Volcano misses: a pod first observed after its end still raises PodFailed or PodEvicted, and one first
+    observed running does not count as pending.
     """
     ours = is_doomed(job, attempt)
     task = job.tasks[attempt.task]
@@ -326,7 +326,7 @@ def go_on(factory: EventFactory, job: Job, timer: Timer) -> Events:
 
 
 def on_timer(factory: EventFactory, job: Job, timer: Timer) -> Events:
-    """Carry out what a timer was set for, on the present state; the policy is not evaluated again (Volcano)."""
+    """Execute the purpose of a timer on the current state; the policy is not evaluated again (Volcano)."""
     if timer.kind == "active_deadline":
         yield from execute(factory, job, ActionRequest("TerminateJob", reason="activeDeadlineSeconds have passed"))
         return

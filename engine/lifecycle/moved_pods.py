@@ -1,7 +1,7 @@
-"""Pods that move to the job above theirs, which became known after they were recorded: each at most once, while it is open.
+"""Moves of pods to the job above theirs, which became known after they were recorded: each at most once, while the attempt is open.
 
-A Spark executor may be read before its driver's pod, or a pod before the objects of its chain of controllers. Its attempt is then
-one of the job that it named first. Once an observation shows the job above that, the whole attempt is that job's.
+A Spark executor may be read before its driver's pod, or a pod before the objects of its chain of controllers. Its attempt then
+belongs to the job that it named first. Once an observation shows the job above that, the whole attempt belongs to that job.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["job_above", "leave"]
 def job_above(state: ShardState, job: Job, above: str, pod: PodObserved, *, deleted: bool) -> Job | None:
     """Return the job to which an observed pod of a job moves; `None`: it stays.
 
-    The job itself has to be the pod's controller. After the move it is a controller below the other job, so no pod moves twice.
-    Labels move no pod: who may edit them could have its past billed to another job.
+    The job itself must be the pod's controller. After the move it is a controller below the other job, so no pod moves twice.
+    Labels move no pod: anyone who may edit them could have its past usage billed to another job.
 
     Args:
         state: the shard.
-        job: the job that has the pod.
-        above: id of the job that the observation names.
+        job: job of the pod.
+        above: id of the job in the observation.
         pod: the pod as observed.
         deleted: its object is gone, and this is its last state.
     """
-    if pod.kind == POD:  # what controls it is a pod, and may be an attempt of another job
+    if pod.kind == POD:  # its controller is a pod, which may be an attempt of another job
         above = state.pod_jobs.get((job.cluster, job.namespace), {}).get(above, above)
     if above == job.id or job.managed or pod.managed or pod.owner is None or direct_owner(pod) != job.id:
         return None
@@ -52,7 +52,7 @@ def job_above(state: ShardState, job: Job, above: str, pod: PodObserved, *, dele
 
 
 def _may_take(state: ShardState, root: Job, job: Job, pod: PodObserved) -> bool:
-    """Return whether a job may have the pods of another one: it is observed, of the same namespace, and takes inputs at once."""
+    """Return true if a job may receive the pods of another one: observed, in the same namespace, not holding inputs."""
     if root.managed or root.parked or root.held:
         return False
     if not root.opened:
@@ -77,7 +77,7 @@ def _change_phases(factory: EventFactory, job: Job, task: Task, attempt: Attempt
     if job.counts == Counters():
         yield from observed_jobs.follow_attempts(factory, job, time)
         return
-    if not job.live:  # all that is left has ended
+    if not job.live:  # all remaining attempts have ended
         time = max([one.since for one in job.attempts if one.uid is not None])
     yield from follow(factory, job, {attempt.task: time})
 

@@ -1,4 +1,4 @@
-"""Rules for facts about clusters rather than jobs: nodes that fall silent, are deleted, or come back."""
+"""Rules for facts about clusters: nodes that become silent, are deleted, or return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["acts_at_once", "decide"]
 
 
 def acts_at_once(state: ShardState, event: Event[Data]) -> bool:
-    """Return whether something follows from a fact of a cluster, or would for a pod that is seen after it."""
+    """Return true if a fact of a cluster has consequences now, or for pods observed after it."""
     if isinstance(event.data, NodeDeleted):
         return True
     if not isinstance(event.data, NodeObserved):
@@ -27,18 +27,16 @@ def acts_at_once(state: ShardState, event: Event[Data]) -> bool:
 
 
 def decide(factory: EventFactory, event: Event[Data]) -> Decision:
-    """Decide on one fact of a cluster, even if a job has the same id as its subject."""
+    """Decide one fact of a cluster, even if a job has the same id as its subject."""
     if isinstance(event.data, NodeObserved):
-        if (
-            factory.state.facts.nodes.get((event.clusterid, event.data.name)) is not event.data
-        ):  # older than the one that was absorbed
+        if factory.state.facts.nodes.get((event.clusterid, event.data.name)) is not event.data:  # older than the absorbed one
             return "duplicate"
         follows = _seen(factory, event.clusterid, event.data)
     elif isinstance(event.data, NodeDeleted):
         if (event.clusterid, event.data.name) in factory.state.facts.nodes:  # a newer fact is known
             return "duplicate"
         follows = _gone(factory, event.clusterid, event.data.name)
-    else:  # only later decisions read it
+    else:  # used by later decisions only
         return "unchanged"
     outcome: Literal["unchanged", "applied"] = "unchanged"
     for made in follows:
@@ -48,7 +46,7 @@ def decide(factory: EventFactory, event: Event[Data]) -> Decision:
 
 
 def _seen(factory: EventFactory, cluster: str, node: NodeObserved) -> Events:
-    """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
+    """Mark the pods on a silent node as unknown, and revert that when the node reports again (table row 17)."""
     suspect = node.ready == "Unknown"
     for job_id in sorted(factory.state.awaited_on.get((cluster, node.name), ())):
         job = factory.state.jobs[job_id]
@@ -67,7 +65,7 @@ def _seen(factory: EventFactory, cluster: str, node: NodeObserved) -> Events:
 
 
 def _gone(factory: EventFactory, cluster: str, name: str) -> Events:
-    """Start the wait for pods of a deleted node: their deletion may be observed, or not."""
+    """Start the wait for pods of a deleted node, whose deletion may or may not be observed."""
     for job_id in sorted(factory.state.on_node.get((cluster, name), ())):
         job = factory.state.jobs[job_id]
         yield from lost_pods.wait_for_lost(factory.about(job), job, node=name)

@@ -1,7 +1,7 @@
-"""Notices of preemption: the two phases that mirror them, the answers of people, and how a victim is stopped.
+"""Notices of preemption: the two phases for them, users' answers, and the stop of a victim.
 
-The scheduling stage owns notices. Here a job is Privileged or WillEvicted from an accepted decision until the notice ends for it,
-or it leaves the phase for a reason of its own; then a later decision about the notice is refused.
+The scheduling stage owns notices. A job is Privileged or WillEvicted from an accepted decision until the notice ends for it, or
+until it leaves the phase for another reason; then a later decision about the notice is refused.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["ANSWERS", "answer", "objection_to_answer", "objection_to_decision", 
 ANSWERS: Final[dict[str, NoticeAnswer]] = {"AcknowledgeNotice": "acknowledged", "WithdrawNotice": "withdraw"}
 """Commands that answer a notice."""
 _STOPPED: Final = "PreemptedByNotice"
-"""Reason of the end of a victim's attempts."""
+"""End reason of a victim's attempts."""
 _ENTERED_BY: Final[dict[str, NoticeTrigger]] = {"preemptor": "NoticeOpened", "victim": "NoticeReceived"}
 _MAY_ENTER: Final = {"preemptor": "Pending", "victim": "Running, or Pending with pods that run"}
 
 
 def objection_to_decision(job: Job, data: DecidedNoticed | DecidedNoticeEnded) -> tuple[Refusal, str] | None:
-    """Return why a decision about a notice is refused; `None`: it is accepted."""
+    """Return the reason to refuse a decision about a notice; `None`: it is accepted."""
     if isinstance(data, DecidedNoticeEnded):
         return None if job.notice == data.notice else ("NoNotice", f"the job is {job.phase}, and not part of notice {data.notice}")
     if notice_phase(job.phase, _ENTERED_BY[data.role], job.spec, job.counts) is not None:
@@ -57,13 +57,13 @@ def _enter(
     factory: EventFactory, job: Job, trigger: NoticeTrigger, opened: DecidedNoticed | None = None, reserved: Micros | None = None
 ) -> Events:
     phase = notice_phase(job.phase, trigger, job.spec, job.counts)
-    if phase is not None:  # the objections let no other phase pass
+    if phase is not None:  # the objections exclude other phases
         yield from change_phase(factory, job, phase, reason=trigger, opened=opened, reserved=reserved)
         yield from settle(factory, job)
 
 
 def objection_to_answer(job: Job, command: CommandIssued) -> str | None:
-    """Return why a notice cannot be answered; `None`: it can."""
+    """Return the reason why a notice cannot be answered; `None`: it can."""
     wanted = "WillEvicted" if command.action == "AcknowledgeNotice" else "Privileged"
     if job.phase != wanted:
         return f"the job is {job.phase}; only a job that is {wanted} can be the subject of {command.action}"
@@ -73,5 +73,5 @@ def objection_to_answer(job: Job, command: CommandIssued) -> str | None:
 
 
 def answer(factory: EventFactory, job: Job, command: CommandIssued) -> Events:
-    """Record an answer, which the scheduling stage follows."""
+    """Record an answer, which the scheduling stage processes."""
     yield factory.event(job, JobNoticeAnswered(job.notice, ANSWERS[command.action], command.by, command.reason))

@@ -1,6 +1,6 @@
-"""Observed jobs, run by another controller: their phase follows the owner's status, else their attempts.
+"""Observed jobs, run by another controller: their phase follows the owner's status, or else their attempts.
 
-Nothing is requested for them. An end derived from attempts alone is inferred; while the job object is never seen, a new attempt
+Nothing is requested for them. An end derived from attempts alone is inferred; until the job object is observed, a new attempt
 revokes it.
 """
 
@@ -22,15 +22,15 @@ from statemachines.spec import JobSpec, TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
 MOVED: Final = "Moved"
-"""Reason of a job without pods: all have moved to the job of which it became known as a part."""
+"""Reason of a job without pods, because all have moved to the job of which it is a part."""
 _TRACE: Final = "Trace"
-"""Kind of an imported job: a trace reports each pod's end, after the job's."""
+"""Kind of an imported job: a trace reports each pod's end after the job's."""
 
 __all__ = ["MOVED", "contradiction", "follow_attempts", "has_moved", "job_observed", "object_deleted", "open_from_pod"]
 
 
 def has_moved(job: Job) -> bool:
-    """Return whether all pods of a job have moved to the job of which it is a part."""
+    """Return true if all pods of a job have moved to the job of which it is a part."""
     return job.inferred and job.reason == MOVED
 
 
@@ -54,7 +54,7 @@ def open_from_pod(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
 
 
 def contradiction(job: Job, seen: JobObserved) -> str | None:
-    """Return how the status of a job object contradicts an end that it has stated before; `None`: it does not."""
+    """Return how a job object's status contradicts an end that it reported before; `None`: it does not."""
     if seen.phase is None or _owner_shows(job, seen) is not None:
         return None
     return f"the job object says {seen.phase} after it had said {job.phase}"
@@ -89,7 +89,7 @@ def job_observed(factory: EventFactory, job: Job, seen: JobObserved) -> Events:
 
 
 def _owner_shows(job: Job, seen: JobObserved) -> ObservedPhase | None:
-    """Return the job's phase after an observation of its object; `None`: its status does not go with an end that it stated."""
+    """Return the job's phase after an observation of its object; `None`: its status contradicts an end that it reported."""
     if seen.phase is None:
         return ObservedPhase(job.phase)
     return owner_shows(
@@ -126,10 +126,10 @@ def _follow_owner(factory: EventFactory, job: Job, seen: JobObserved) -> Events:
 
 
 def _entered(factory: EventFactory, job: Job, seen: JobObserved, phase: JobPhase) -> int:
-    """Return when the job entered a phase: the time in the object, that of its last write, else when the observation arrived.
+    """Return the time at which a job entered a phase: from the object, its last write, or the arrival of the observation.
 
-    A phase that its attempts show began with their last change. A job whose owner only counts pods runs since the first of its
-    attempts started; those of before its present phase do not count.
+    A phase derived from attempts begins with their last change. A job whose owner only counts pods runs since the start of its
+    first attempt; attempts before its current phase do not count.
     """
     if phase != seen.phase:
         return max([task.latest for task in job.tasks.values()])
@@ -149,7 +149,7 @@ def _spec(job: Job, seen: JobObserved) -> JobSpec:
 
 
 def _revision(factory: EventFactory, job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
-    """Return the facts of the object that are new; `None`: none."""
+    """Return the new facts of the object; `None`: none."""
     changes: dict[str, object] = {
         "kind": factory.state.listed_kind(seen.kind),
         "name": seen.name,
@@ -193,7 +193,7 @@ def follow_attempts(factory: EventFactory, job: Job, time: int) -> Events:
 
 
 def object_deleted(factory: EventFactory, job: Job, gone: JobDeleted) -> Events:
-    """Record that the job object is gone, which terminates a job that has not ended."""
+    """Record the deletion of the job object, which terminates a job that has not ended."""
     time = factory.arrived if gone.deleted is None else gone.deleted
     deleted: Event[JobObjectDeleted] = factory.event(job, JobObjectDeleted(gone.version), time)
     yield deleted

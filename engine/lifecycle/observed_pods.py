@@ -1,6 +1,6 @@
-"""Phases of an attempt by observations of its pod.
+"""Phases of an attempt from observations of its pod.
 
-Every phase is reachable from one observation, skipped phases are recorded with the times of the object, and an observation never
+Every phase is reachable from one observation, skipped phases are recorded with the times in the object, and an observation never
 moves an attempt backwards. A closed attempt never changes: later observations of it are late facts.
 """
 
@@ -38,7 +38,7 @@ from statemachines.vocabulary import (
     TerminalPhase,
 )
 
-__all__ = ["EVICTED", "advance", "shows_devices", "tell_late", "tell_object"]
+__all__ = ["EVICTED", "advance", "record_late", "record_object", "shows_devices"]
 
 EVICTED: Final = frozenset(
     {
@@ -54,22 +54,22 @@ EVICTED: Final = frozenset(
         "EndUnknown",
     }
 )
-"""Reasons that Volcano sees as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
+"""Reasons that are a deleted pod in Volcano (table rows 2-7 and 15): they raise PodEvicted, and the replica is open at once."""
 
 
 def advance(
     factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False
 ) -> Generator[Event[Data], None, str]:
-    """Record all new facts that an observation shows of a live attempt.
+    """Record all new facts in an observation of a live attempt; return the id of the event with its current phase.
 
-    Returns the id of the event that shows its present phase: facts recorded after it may be later than the phase.
+    Facts recorded after that event may be later than the phase.
 
     Args:
-        factory: makes the events.
+        factory: creates the events.
         job: the job.
         attempt: the attempt.
         pod: the observation.
-        seen: recorded time of the last observation before this one that showed it live; 0: none did.
+        seen: recorded time of the previous observation that showed it live; 0: none.
         gone: the object is gone; `pod` is its last state.
     """
     phase, reason = _judge(factory, job, attempt, pod)
@@ -86,8 +86,8 @@ def advance(
             known: ObjectState = "gone" if gone else "deleting" if pod.deleting else "exists"
             deleted = attempt.since if attempt.phase == "Terminating" else 0
             yield _ended(factory, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
-            if pod.ended is not None and pod.ended < deleted:  # its node told late that it had ended before its deletion
-                yield from tell_late(factory, job, attempt, pod)
+            if pod.ended is not None and pod.ended < deleted:  # its node reported late that it had ended before its deletion
+                yield from record_late(factory, job, attempt, pod)
             return factory.last
         yield _ENTER[entered](factory, job, attempt, pod, reason, skipped=False)
     shown = factory.last
@@ -100,7 +100,7 @@ def advance(
 
 
 def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:
-    """Return whether a pod went through a phase that no observation showed."""
+    """Return true if a pod went through a phase that was not observed."""
     if passed == "Bound":
         return phase == "Running" or pod.node is not None or pod.bound is not None
     if passed == "Running":
@@ -109,13 +109,13 @@ def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:
 
 
 def _deletion(pod: PodObserved, end: int | None) -> int | None:
-    """Return when the deletion of a pod began; `None`: it did not, or not before the pod's end."""
+    """Return the begin of a pod's deletion; `None`: it was not deleted before its end."""
     began = pod.terminating
     return None if began is None or (end is not None and began >= end) else began
 
 
 def _judge(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
-    """Return phase and reason of the pod table, corrected by facts that the pod object does not have.
+    """Return phase and reason of the pod table, corrected by facts that the pod object lacks.
 
     A deletion that Lahar requested is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
     """
@@ -132,7 +132,7 @@ def _judge(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) 
 
 
 def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
-    """Return whether the pod had ended when its deletion was requested. Kubernetes truncates times to whole seconds."""
+    """Return true if the pod had ended before its deletion was requested. Kubernetes truncates times to whole seconds."""
     return pod.ended is not None and pod.ended + SECOND <= attempt.killed
 
 
@@ -256,14 +256,14 @@ def _last_proof(pod: PodObserved, seen: int) -> int:
 
 
 def _start(attempt: Attempt, pod: PodObserved) -> int | None:
-    """Return when a pod that was not observed running began to run; `None`: it did not. Its node's clock may be behind."""
+    """Return the start of a pod's run, observed or not; `None`: it never ran. Its node's clock may be behind."""
     return None if pod.running is None else max(pod.running, attempt.bound or attempt.created)
 
 
 def _changed(
     factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, seen: int
 ) -> Event[AttemptChanged] | None:
-    """Return the changes of a live attempt besides its phase; `None`: none. `seen` as for `advance`."""
+    """Return the changes of a live attempt besides its phase; `None`: none. `seen` as in `advance`."""
     restarts = pod.restarts + pod.init_restarts
     new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
@@ -294,16 +294,16 @@ def _changed(
             version=pod.version,
             message=excerpt(pod.message) if attempt.phase == pod.phase else "",
         ),
-        # A resize leaves no time in the pod's status once it is done; that of the write that shows it is the nearest. The first
-        # observation of a pod that Lahar made shows what admission made of its requests.
+        # A completed resize has no time in the pod's status; the time of the write that shows it is the nearest. The first
+        # observation of a pod that Lahar created shows the changes that admission made to its requests.
         max(attempt.since, pod.proof or 0, (pod.written or 0) if resized and seen else 0),
     )
 
 
 def _requests(attempt: Attempt, pod: PodObserved, seen: int) -> Requests:
-    """Return what a pod requests. Where the claims of its devices were not read, it keeps the devices that it is known to have.
+    """Return the requests of a pod. If the claims of its devices were not read, it keeps its known devices.
 
-    Only cpu and memory of a pod change in place. `seen` as for `advance`.
+    Only cpu and memory of a pod change in place. `seen` as in `advance`.
     """
     if not seen or unread_claims(pod.requests) <= unread_claims(attempt.requests):
         return pod.requests
@@ -311,12 +311,12 @@ def _requests(attempt: Attempt, pod: PodObserved, seen: int) -> Requests:
 
 
 def shows_devices(attempt: Attempt, pod: PodObserved) -> bool:
-    """Return whether an observation shows devices of claims that were not read before."""
+    """Return true if an observation has devices of claims that were not read before."""
     return unread_claims(pod.requests) < unread_claims(attempt.requests)
 
 
 def _devices(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> Event[AttemptChanged]:
-    """Return the change of an attempt by the devices that its claims show, as of the start of the phase that was known last."""
+    """Return the change of an attempt by the devices of its claims, as of the start of its last known phase."""
     known = attempt.requests
     requests = replace(pod.requests, cpu_milli=known.cpu_milli, memory_bytes=known.memory_bytes)
     changed = AttemptChanged(attempt.task, attempt.index, attempt.number, requests=requests, version=pod.version)
@@ -324,7 +324,7 @@ def _devices(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved
 
 
 def _later_owner(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> str | None:
-    """Return the owner of a pod if its controller changed since the last observation, empty: it has none any more; else `None`."""
+    """Return the new owner of a pod whose controller changed since the last observation, empty if it has none; otherwise `None`."""
     if not controller_changed(factory.state, job, attempt, pod):
         return None
     owner = "" if pod.owner is None else f"{pod.service or pod.kind}/{pod.owner}"
@@ -332,12 +332,12 @@ def _later_owner(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObse
 
 
 def _is_awaited(job: Job, task: str) -> bool:
-    """Return whether another task depends on this one; only then does readiness matter."""
+    """Return true if another task depends on this one; only then does readiness matter."""
     return any(other.depends_on is not None and task in other.depends_on.names for other in job.spec.tasks)
 
 
-def tell_late(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
-    """Record an observation of a closed attempt as a late fact, if it contradicts or adds to what is known."""
+def record_late(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
+    """Record an observation of a closed attempt as a late fact, if it contradicts or adds to the known facts."""
     started = pod.running if attempt.running is None else None
     terminating = None if attempt.terminating else _deletion(pod, attempt.ended if pod.ended is None else pod.ended)
     news = attempt.uid is None or started is not None or terminating is not None
@@ -370,14 +370,14 @@ def tell_late(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserve
 
 
 def _is_replaced(job: Job, phase: str) -> bool:
-    """Return whether an attempt that ended in a phase is replaced when somebody deletes its object."""
+    """Return true if an attempt that ended in a phase is replaced after the deletion of its object."""
     return phase != "Succeeded" and job.phase not in FINISHED_JOB_PHASES
 
 
-def tell_object(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
+def record_object(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
     """Record that the object of a closed attempt is being deleted, or is gone.
 
-    Volcano: a failed pod that somebody deletes is replaced; one that succeeded is not.
+    Volcano: a failed pod is replaced after its deletion; one that succeeded is not.
     """
     if attempt.object == "gone" or not (gone or (pod.deleting and attempt.object != "deleting")):
         return

@@ -1,12 +1,12 @@
-"""The job that an input is about. A named job is a claim, accepted only from the job's own cluster and namespace.
+"""Job of an input. A named job is a claim, accepted only from the job's own cluster and namespace.
 
-A pod that names a job of another cluster or namespace by annotation alone is an observed job of its own. So is a job object with
-the id of a job of another cluster or namespace, together with its pods: a cluster restored from the backup of another one has the
-same uids. The id of such a job is a hash of cluster, namespace and uid, followed by `~` and the claimed id. The claimed id alone
-chooses the partition (`engine.events.ids.routing_key`), so the shard that has the job decides on every claim to its id.
+A pod that names a job of another cluster or namespace only by annotation is an observed job of its own. So is a job object with the
+id of a job of another cluster or namespace, together with its pods: a cluster restored from the backup of another one has the same
+uids. The id of such a job is a hash of cluster, namespace and uid, followed by `~` and the claimed id. Only the claimed id
+determines the partition (`engine.events.ids.routing_key`), so the shard of the job decides every claim to its id.
 
-A pod is one attempt of one job: the one that had it first, or to which it has moved from there (`moved_pods`). A pod that is
-orphaned or adopted later stays with that job, and its new owner is noted.
+A pod is one attempt of one job: the first one, or the one to which it has moved from there (`moved_pods`). A pod that is orphaned
+or adopted later stays with that job, and its new owner is recorded.
 
 A pod's labels may claim that its job is the owner of its controller; such a pod never joins a managed job.
 """
@@ -28,18 +28,18 @@ __all__ = ["false_claim", "job_of"]
 
 
 def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job:
-    """Return the job that an input is about: the named one, or an observed job of its own.
+    """Return the job of an input: the named one, or an observed job of its own.
 
     Args:
         state: the shard.
         event: the input.
-        alone: the wait for a job that the pod names by annotation alone has expired.
+        alone: the wait for a job that the pod names only by annotation has expired.
     """
     data, job = event.data, state.jobs.get(event.subject)
     if job is None:
         job = peek(state, event.subject)
     if data.TOPIC == "decisions":
-        return job  # decisions are made on the events of this very job
+        return job  # a decision is based on the events of this job
     if isinstance(data, PodDeleted):
         data = data.last
     if (
@@ -62,10 +62,10 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
 
 
 def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
-    """Return the job that has the attempt of a pod, whatever job the pod names by now, or that of what controls it.
+    """Return the job with the attempt of a pod, whichever job the pod names by now, or with that of its controller.
 
-    That is the job of the pod that controls it, or of other pods with its controller, unless the job that it names itself is known.
-    `None`: no job has either. Pods that a replica controls are no replicas of its job, if that is managed.
+    The latter is the job of the pod that controls it, or of other pods with its controller, unless the job that it names itself is
+    known. `None`: no job has either. Pods controlled by a replica of a managed job are not replicas of that job.
     """
     known = state.pod_jobs.get((cluster, pod.namespace), {})
     if pod.uid in known:
@@ -79,7 +79,7 @@ def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
 
 
 def _is_whole(job: Job) -> bool:
-    """Return whether a job is known, and not as a part of the one to which its pods have moved."""
+    """Return true if a job is known, and not a part of the job to which its pods have moved."""
     return job.opened > 0 and not has_moved(job)
 
 
@@ -92,7 +92,7 @@ def _commanded(state: ShardState, job: Job, cluster: str) -> Job:
 
 
 def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, namespace: str | None, *, alone: bool) -> bool:
-    # An unnamed cluster is a cluster of its own; otherwise leaving out the name would give access to all.
+    # An empty cluster is a cluster of its own; otherwise omitting the name would give access to all.
     if job.opened and (job.cluster != event.clusterid or (namespace is not None and namespace != job.namespace)):
         return True
     if isinstance(data, PodObserved) and data.through is not None and job.managed:
@@ -103,13 +103,13 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
         return True
     own = separate_job_id(job.id, event.clusterid, data.namespace, data.uid)
     if own in state.jobs or own in state.closed:
-        return True  # it became a job of its own before the job that it names was known
+        return True  # became a job of its own before the named job was known
     # A job is forgotten long after its last pod, so a live pod with its id belongs to another job.
     return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and job.id in state.forgotten
 
 
 def false_claim(job: Job, pod: PodObserved) -> str | None:
-    """Describe a pod's claim to a job that is not its own; `None`: it has none."""
+    """Return a description of a pod's claim to a job that is not its own; `None`: it has none."""
     if pod.claimed is not None:
         return f"pod {pod.name} names job {pod.claimed} by annotation, but its controller is {pod.owner}"
     if pod.job != routing_key(job.id):
@@ -122,5 +122,5 @@ def false_claim(job: Job, pod: PodObserved) -> str | None:
 
 
 def _only_claims(pod: PodObserved) -> bool:
-    """Return whether a pod names its job by annotation alone."""
+    """Return true if a pod names its job only by annotation."""
     return pod.managed and pod.owner is None

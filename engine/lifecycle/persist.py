@@ -1,4 +1,4 @@
-"""Snapshot records of a shard: names, writing, reading."""
+"""Snapshot records of a shard: names, encoding, decoding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.events.ids import is_separate_job_id
 from engine.kubernetes.observation.fact_records import dump_thing, load_thing, thing_named, thing_record
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
-from engine.lifecycle.idle_jobs import note_stranger
+from engine.lifecycle.idle_jobs import note_unknown_id
 from engine.lifecycle.indexes import index_job, note_submitted
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
@@ -20,7 +20,7 @@ __all__ = ["dump", "jobs", "load", "records", "subject_of"]
 
 
 def records(state: ShardState) -> Iterator[str]:
-    """Yield the name of every record. Records may be dumped while it runs."""
+    """Yield the name of every record. Records may be dumped during the iteration."""
     # Both are copied before the first dump, because dumping a job may close it.
     live, closed = list(state.jobs.items()), list(state.closed)
     for ident, job in live:
@@ -44,9 +44,9 @@ def subject_of(record: str) -> str:
 
 
 def dump(state: ShardState, record: str) -> bytes | None:
-    """Return the content of a record; `None`: its subject is gone.
+    """Return the content of a record; `None`: its subject was removed.
 
-    From then on an idle job is kept as its records.
+    An idle job is kept encoded from then on.
     """
     kind, _, name = record.partition("/")
     if kind == "job":
@@ -90,7 +90,7 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
     """Restore records into an initial state."""
     heads, pages, others = _sorted(records)
     for name, record in heads.items():
-        rest, stranger = codec.rest_of(record)
+        rest, is_unknown_id = codec.rest_of(record)
         if is_separate_job_id(name) and codec.head_of(record).managed:
             note_submitted(state, name)
         if rest is None:
@@ -102,8 +102,8 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
             where, uids = codec.pods_of(record, pages.get(name, {}))
             note_pods(state, where, name, uids)
             state.finished.append((rest, name))
-            if stranger:
-                note_stranger(state, rest, name)
+            if is_unknown_id:
+                note_unknown_id(state, rest, name)
             if name in pages:
                 state.closed_pages[name] = pages[name]
     chunks: dict[int, bytes] = {}
@@ -119,7 +119,7 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
 
 
 def jobs(records: Iterable[tuple[str, bytes]]) -> Iterator[Job]:
-    """Yield the jobs of a snapshot; derived fields are not yet rebuilt."""
+    """Yield the jobs of a snapshot, without their derived fields."""
     heads, pages, _ = _sorted(records)
     return (codec.decode_job(record, pages.get(name, {})) for name, record in heads.items())
 

@@ -1,4 +1,4 @@
-"""Which attempt of a job a pod is, and contradictions to that."""
+"""Identification of the attempt of a pod, and contradictions to it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from engine.lifecycle.pod_jobs import owner_below
 __all__ = ["contradiction", "is_old", "locate", "start"]
 
 MAIN: Final = "main"
-"""Task of pods that name none."""
+"""Task of pods without a task name."""
 
 
 def locate(job: Job, pod: PodObserved) -> Attempt | None:
-    """Return the attempt of a pod: the one with its uid, or the requested one that it was made for; `None`: a new one."""
+    """Return the attempt of a pod: the one with its uid, or the requested one for which it was created; `None`: a new one."""
     known = job.by_uid.get(pod.uid)
     if known is not None or not job.managed or pod.index is None:
         return known
@@ -34,9 +34,9 @@ def locate(job: Job, pod: PodObserved) -> Attempt | None:
 
 
 def is_old(attempt: Attempt, pod: PodObserved, *, deleted: bool) -> bool:
-    """Return whether an observation is not newer than the last one of its attempt.
+    """Return true if an observation is not newer than the last one of its attempt.
 
-    A deletion that carries the resourceVersion of the last change is newer than that change.
+    A deletion with the resourceVersion of the last change is newer than that change.
     """
     awaited = deleted and (attempt.live or attempt.object != "gone")
     return not is_newer(pod.version, attempt.version) and not (awaited and pod.version == attempt.version)
@@ -57,7 +57,7 @@ def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_repli
 
 
 def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
-    """Return which bound of a job a new pod exceeds; `None`: none."""
+    """Return the bound of a job that a new pod exceeds; `None`: none."""
     task = job.tasks.get(pod.task or MAIN)
     if task is None and len(job.tasks) >= TASKS:
         return f"pod {pod.name} is of another task, and the job has {TASKS} tasks, which is the most"
@@ -70,9 +70,9 @@ def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
 
 
 def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
-    """Return why a pod cannot be the attempt or replica that it claims: another pod was or is; `None`: it can.
+    """Return the reason why a pod cannot be the attempt or replica that it claims, because another pod is or was; `None`: it can.
 
-    A pod without an attempt number takes another pod's place only if that pod is gone, which the same name proves.
+    A pod without an attempt number replaces another pod only if that pod is gone, which the same name proves.
     """
     current = job.tasks[pod.task or MAIN].slots.get(pod.index) if pod.index is not None else None
     if current is None:
@@ -86,9 +86,9 @@ def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
 
 
 def _own_index(job: Job, pod: PodObserved) -> int | None:
-    """Return the replica of a job that a new pod names; `None`: none.
+    """Return the replica that a new pod of a job names; `None`: none.
 
-    A completion index without a task counts the pods of its controller, of which the job may have several.
+    A completion index without a task counts the pods of its controller, and the job may have several controllers.
     """
     return pod.index if pod.task is not None or owner_below(job, pod) is None else None
 
@@ -100,8 +100,8 @@ def _earlier(job: str, attempt: Attempt) -> EarlierAttempt:
 def start(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
     """Start the attempt of an unknown pod.
 
-    The pod takes over the index of an older one. If that was last seen alive and not being deleted, its end was missed. (An indexed
-    Job may run both while the older one is being deleted.)
+    The pod takes over the index of an older one. If that was last observed alive and not being deleted, its end was missed. (An
+    indexed Job may run both while the older one is being deleted.)
     """
     name = pod.task or MAIN
     task = job.tasks.get(name)

@@ -29,13 +29,13 @@ def pod_of_job(factory: EventFactory, job: Job, pod: PodObserved, *, deleted: bo
     what = pod_identity.contradiction(job, attempt, pod, factory.state.max_replicas)
     if what is not None:
         number = attempt.number if attempt else None
-        yield from refused_inputs.say(factory, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
+        yield from refused_inputs.emit(factory, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
         if job.managed and attempt is None and not deleted and not pod.deleting:
             yield from stray(factory, job, pod)
         return "anomalous"
     if not job.opened:
         yield from observed_jobs.open_from_pod(factory, job, pod)
-    before, seen = None, 0  # on a pod's first observation the object is the only proof of life
+    before, seen = None, 0  # for a pod's first observation the object is the only proof of life
     counted = None
     if attempt is None:
         yield from pod_identity.start(factory, job, pod)
@@ -59,7 +59,7 @@ def pod_of_job(factory: EventFactory, job: Job, pod: PodObserved, *, deleted: bo
         return "unchanged"
     if job.managed:
         yield from managed_jobs.pod_changed(factory, job, attempt, before, shown, restarts, pod)
-    elif category(attempt) != counted or job.finished is not None:  # until it ends, an observed job follows its counters alone
+    elif category(attempt) != counted or job.finished is not None:  # an observed job follows its counters until its end
         yield from _follow_attempt(factory, job, attempt, listed=pod.listed is not None)
     if job.lost and not attempt.live:
         yield from lost_pods.stop_waiting(factory, job, attempt)
@@ -70,9 +70,9 @@ def pod_of_job(factory: EventFactory, job: Job, pod: PodObserved, *, deleted: bo
 
 def _pod_of_closed(factory: EventFactory, job: Job, attempt: Attempt, pod: PodObserved, *, deleted: bool) -> Decision:
     at = factory.index
-    yield from observed_pods.tell_late(factory, job, attempt, pod)
+    yield from observed_pods.record_late(factory, job, attempt, pod)
     told = factory.index
-    yield from observed_pods.tell_object(factory, job, attempt, pod, gone=deleted)
+    yield from observed_pods.record_object(factory, job, attempt, pod, gone=deleted)
     if job.managed and factory.index > at:
         yield from managed_jobs.object_changed(factory, job, attempt)
         yield from lost_pods.stop_waiting(factory, job, attempt)
@@ -80,14 +80,14 @@ def _pod_of_closed(factory: EventFactory, job: Job, attempt: Attempt, pod: PodOb
 
 
 def give_up_lost(factory: EventFactory, job: Job, timer: Timer) -> Events:
-    """Close the attempts whose wait has expired, and react to each end."""
+    """Close the attempts whose wait has expired, and process each end."""
     found = list(islice(lost_pods.lost(factory, job, timer), PODS + 1))
     done = 0
     for attempt, why in found[:PODS]:
         if factory.work > WORK:
             break
         done += 1
-        # Each end starts with the timer as its cause, at the depth of the chain that set the timer.
+        # Each end has the timer as its cause, and the depth of the chain that set the timer.
         factory.cause, factory.time, factory.depth = factory.origin, factory.now, timer.depth
         if not attempt.live:
             gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
@@ -111,7 +111,7 @@ def give_up_lost(factory: EventFactory, job: Job, timer: Timer) -> Events:
 
 def _follow_attempt(factory: EventFactory, job: Job, attempt: Attempt, *, listed: bool = False) -> Events:
     if listed and not attempt.live:
-        return  # the phase follows with the last pod of the List
+        return  # the last pod of the List updates the phase
     yield from follow(factory, job, {attempt.task: attempt.since})
 
 
@@ -123,7 +123,7 @@ def settle_list(factory: EventFactory, job: Job) -> Events:
 
 
 def follow(factory: EventFactory, job: Job, changed: dict[str, int]) -> Events:
-    """Update the phases of an observed job and of its changed tasks (task → time of the last change of its attempts)."""
+    """Update the phases of an observed job and of its changed tasks (by task, the time of the last change of its attempts)."""
     yield from follow_tasks(factory, job, changed)
     was, last = job.finished, max(changed.values())
     yield from observed_jobs.follow_attempts(factory, job, last)

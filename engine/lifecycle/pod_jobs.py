@@ -1,6 +1,6 @@
-"""Index of jobs by the pods whose attempts they have: one pod is one attempt of one job.
+"""Index of jobs by the pods of their attempts: one pod is one attempt of one job.
 
-So it is with objects between a job and its pods: the pods that one controls are of the job that the first of them has, also where a
+The same holds for objects between a job and its pods: the pods that one controls belong to the job of the first of them, even if a
 later command read less of their chain.
 """
 
@@ -34,10 +34,10 @@ def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
 
 
 def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
-    """Index a job by its pods, and by what controls them below it, in a cluster and namespace.
+    """Index a job by its pods, and by the objects that control them below it, in a cluster and namespace.
 
-    In logs of earlier releases a pod may be an attempt of several jobs; of these the one with the least id is indexed,
-    and the next one when that is forgotten.
+    In logs of earlier releases a pod may be an attempt of several jobs; the one with the least id is indexed, and the next one when
+    that is forgotten.
     """
     for uid in uids:
         known = state.pod_jobs.setdefault(where, {})
@@ -48,12 +48,12 @@ def note_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterabl
 
 
 def uids_of(job: Job) -> set[str]:
-    """Return the uids of a job's pods, and of what controls them below it."""
+    """Return the uids of a job's pods, and of the objects that control them below it."""
     return {*job.by_uid, *(attempt.controller for attempt in job.attempts if attempt.controller is not None)}
 
 
 def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Iterable[str]) -> None:
-    """Remove the pods of a forgotten job; those of several jobs are then of the next one."""
+    """Remove the pods of a forgotten job; a pod of several jobs is then indexed for the next one."""
     known = state.pod_jobs.get(where, {})
     for uid in uids:
         further = state.further_jobs.pop((*where, uid), set()) - {job}
@@ -66,12 +66,12 @@ def forget_pods(state: ShardState, where: tuple[str, str], job: str, uids: Itera
 
 
 def names_another(state: ShardState, job: Job, pod: PodObserved) -> bool:
-    """Return whether a pod of a job names another job: its owner changed, or more of its chain of controllers was read."""
+    """Return true if a pod of a job names another job: its owner changed, or more of its chain of controllers was read."""
     return not _is_of(state, job, pod, pod.job)
 
 
 def direct_owner(pod: PodObserved) -> str:
-    """Return the uid of a pod's controller; that of the job that it claims, else its own, if it has none."""
+    """Return the uid of a pod's controller; without one, that of the job that it claims, or its own."""
     return pod.controller or pod.job
 
 
@@ -82,10 +82,10 @@ def owner_below(job: Job, pod: PodObserved) -> str | None:
 
 
 def controller_changed(state: ShardState, job: Job, attempt: Attempt, pod: PodObserved) -> bool:
-    """Return whether the controller of a pod is no longer the one with which its attempt was recorded.
+    """Return true if the controller of a pod is no longer the one recorded for its attempt.
 
-    How much of the chain above that controller was read does not matter. Logs of earlier releases do not have the controller: there
-    a pod that names its job has not changed.
+    How much of the chain above that controller was read does not matter. Logs of earlier releases lack the controller: there a pod
+    that names its job has not changed.
     """
     last = attempt.adopter or attempt.controller
     if last is not None:
@@ -96,17 +96,17 @@ def controller_changed(state: ShardState, job: Job, attempt: Attempt, pod: PodOb
 
 
 def _is_of(state: ShardState, job: Job, pod: PodObserved, owner: str) -> bool:
-    """Return whether an owner of a pod is its job, or something that controls pods of it."""
+    """Return true if an owner of a pod is its job, or an object that controls pods of that job."""
     if owner == job.id or owner == routing_key(job.id):
         return True
     return owner != pod.uid and state.pod_jobs.get((job.cluster, job.namespace), {}).get(owner) == job.id
 
 
 def awaits_controller(state: ShardState, cluster: str, pod: PodObserved) -> bool:
-    """Return whether the pod that controls a pod, and has its job, is still to be observed."""
+    """Return true if the pod that controls a pod, and so determines its job, was not observed yet."""
     return pod.kind == POD and pod.owner is not None and pod.job not in state.pod_jobs.get((cluster, pod.namespace), {})
 
 
 def controller_known(state: ShardState, job: Job) -> bool:
-    """Return whether the pod for which pods wait under its uid is an attempt of a job by now."""
+    """Return true if the pod for whose uid pods wait is an attempt of a job by now."""
     return any(job.id in state.pod_jobs.get(where, {}) for where in job.waiters)

@@ -1,4 +1,4 @@
-"""Pods of managed jobs: requests to create missing pods, bind placed ones, and delete those that a rule selects."""
+"""Pods of managed jobs: requests to create missing pods, to bind placed ones, and to delete the pods that a rule selects."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 EVICTED: Final = "PreemptedByScheduler"
-"""Reason of the end of attempts that a decision evicts."""
+"""End reason of attempts that a decision evicts."""
 
 _SYNC: Final = ActionRequest("SyncJob")
 
 
 def group_phase(job: Job) -> str | None:
-    """Return the phase of the job's PodGroup that gates pods; `None`: there is no group.
+    """Return the phase of the job's PodGroup, which controls the creation of pods; `None`: there is no group.
 
-    If another scheduler has the job, its group counts as Inqueue as soon as it exists.
+    If another scheduler has the job, its group counts as Inqueue from its creation.
     """
     if not job.grouped:
         return None
@@ -59,7 +59,7 @@ def group_phase(job: Job) -> str | None:
 def start_missing(factory: EventFactory, job: Job) -> Events:
     """Request missing pods, and the deletion of the pods that they replace.
 
-    A replica is occupied until the object of its last attempt is gone. A task waits for those that it depends on.
+    A replica is occupied until the object of its last attempt is gone. A task waits for its dependencies.
     """
     if not creates_pods(group_phase(job)):
         return
@@ -108,7 +108,7 @@ def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRe
 
 
 def scope_of(job: Job, effect: str, request: ActionRequest) -> KillScope | None:
-    """Return the pod that an effect deletes; `None`: it deletes none."""
+    """Return the scope of the deletions of an effect; `None`: it deletes no pod."""
     if effect in {"sync", "none"}:
         return None
     if effect == "kill_target":
@@ -118,7 +118,7 @@ def scope_of(job: Job, effect: str, request: ActionRequest) -> KillScope | None:
 
 
 def plan_of(job: Job, scope: KillScope | None, request: ActionRequest) -> KillPlan | None:
-    """Return the deletions of a kill that are still to be requested; `None`: its partition does not exist."""
+    """Return the remaining deletions of a kill; `None`: its partition does not exist."""
     if scope is None:
         return KillPlan()
     if scope == "target":
@@ -131,7 +131,7 @@ def plan_of(job: Job, scope: KillScope | None, request: ActionRequest) -> KillPl
 
 
 def breadth(job: Job, target: Target | None) -> int:
-    """Return how many pods the plan of a kill examines."""
+    """Return the number of pods that the plan of a kill examines."""
     if target is None:
         return sum(len(task.slots) for task in job.tasks.values())
     if target.type == "pod":
@@ -141,7 +141,7 @@ def breadth(job: Job, target: Target | None) -> int:
 
 
 def left_to_kill(job: Job) -> int:
-    """Return how many pods `when_killed` examines."""
+    """Return the number of pods that `when_killed` examines."""
     return sum(breadth(job, _order_of(timer).target) for timer in job.kills.values())
 
 
@@ -166,7 +166,7 @@ def _order_of(timer: Timer) -> ActionRequest:
 
 
 def is_doomed(job: Job, attempt: Attempt) -> bool:
-    """Return whether a pod's deletion was requested, or will be (or would have been) by a kill that continues in steps.
+    """Return true if a pod's deletion was requested, or will be (or would have been) by a kill in steps.
 
     Volcano marks all pods of a kill before it deletes the first. It does not mark pods that its scheduler evicts: their policies
     are evaluated, unless the whole job was evicted.
@@ -187,7 +187,7 @@ def _reaches(job: Job, timer: Timer, attempt: Attempt) -> bool:
 def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
     """Return the counters of a job and of its tasks as if every pending kill were complete.
 
-    The phase rule sees a kill as a whole, because Volcano carries it out in one pass.
+    The phase rule treats a kill as a whole, because Volcano executes it in one pass.
     """
     if not job.kills:
         return job.counts, {name: task.counts for name, task in job.tasks.items()}
@@ -203,11 +203,11 @@ def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
 
 
 def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
-    """Yield the existing pods as the rules see them; a pod is named by its index here.
+    """Yield the existing pods in the form of the rules, named by their index.
 
     Args:
         job: the job.
-        target: only pods within it are examined; `None`: all.
+        target: part of the job whose pods are examined; `None`: all.
     """
     for task in job.tasks.values():
         if target is not None and target.task != task.spec.name:
@@ -242,7 +242,7 @@ def _pod(job: Job, attempt: Attempt, counted: str) -> Pod:
 
 
 def _delete(factory: EventFactory, job: Job, pods: Iterable[Pod], cause: str) -> Events:
-    """Request deletions. An attempt whose pod was never observed is given up: at once if none was requested, else after a wait."""
+    """Request deletions. An attempt whose pod was never observed is given up at once, or after a wait if one was requested."""
     unseen = False
     for pod in pods:
         attempt = job.tasks[pod.task].slots[pod.index or 0]
@@ -256,7 +256,7 @@ def _delete_one(factory: EventFactory, job: Job, attempt: Attempt, cause: str) -
     if attempt.live and attempt.object == "absent":
         yield give_up(factory, job, attempt, "Failed", "NeverStarted")
         return
-    if attempt.object == "gone":  # no object is left to delete: its replica is open at once
+    if attempt.object == "gone":  # without an object to delete, its replica is open at once
         key = (attempt.task, attempt.index, attempt.number)
         yield factory.event(job, AttemptObjectChanged(*key, object="gone", replaceable=True, version=attempt.version))
         return
@@ -270,13 +270,13 @@ def update_surplus(factory: EventFactory, job: Job) -> Events:
     yield from kill(factory, job, plan, "surplus", _SYNC, "KilledByAction")
 
 
-def _stands(attempt: Attempt) -> bool:
-    """Return whether an attempt's pod exists and is not being deleted."""
+def _exists(attempt: Attempt) -> bool:
+    """Return true if an attempt's pod exists and is not being deleted."""
     return category(attempt) not in {None, "terminating"}
 
 
 def bind_decided(factory: EventFactory, job: Job) -> Events:
-    """Request the binding of existing pods whose node is decided, up to one step's limit."""
+    """Request the binding of existing pods with a decided node, up to one step's limit."""
     waiting = [one for task in job.tasks.values() for one in task.slots.values() if _is_to_be_bound(one)]
     most = room(job, PODS)
     for attempt in waiting[:most]:
@@ -301,19 +301,19 @@ def evict(factory: EventFactory, job: Job, attempts: Iterable[Attempt]) -> Event
 
 
 def meet(factory: EventFactory, job: Job, attempt: Attempt) -> Events:
-    """Handle the first observation of a pod: delete it if no longer wanted, bind it if its node is decided."""
+    """Process the first observation of a pod: delete it if it is no longer wanted, bind it if its node is decided."""
     if _is_to_be_bound(attempt):
         yield factory.event(job, _bind(attempt))
     if attempt.object == "exists" and (attempt.kill is not None or attempt.reason == "NeverStarted"):
         yield factory.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
-    if attempt.index >= job.tasks[attempt.task].spec.replicas and _stands(attempt):
+    if attempt.index >= job.tasks[attempt.task].spec.replicas and _exists(attempt):
         yield from _delete_one(factory, job, attempt, "KilledByAction")
 
 
 def stray(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
-    """Request the deletion of an attempt's duplicate pod, which occupies the name that the next pod needs.
+    """Request the deletion of an attempt's duplicate pod, whose name the next pod needs.
 
-    A pod without an attempt number and with another name was made by somebody else.
+    A pod without an attempt number and with another name was not created by Lahar.
     """
     if pod.attempt is None and pod.index is not None and pod.name != pod_name(job.name, pod.task or "", pod.index):
         return

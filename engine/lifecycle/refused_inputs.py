@@ -1,7 +1,7 @@
-"""Refused requests about a job, and requests about an id that is no job yet: recognised as repeats, but only from the same sender.
+"""Memory of refused requests, and of requests for ids that are no job yet: repeats are detected, but only from the same sender.
 
-Producers choose the ids of their inputs. If a refused input used up its id for every sender, a stranger who guesses an id could
-turn another sender's later input into a duplicate.
+Producers choose the ids of their inputs. If a refused input used up its id for every sender, anyone who guesses an id could turn
+another sender's later input into a duplicate.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = [
     "ROW",
     "SUBMIT",
     "asked",
+    "emit",
     "faults_digest",
     "held_key",
     "is_known",
+    "is_remembered",
     "key_of_held",
     "manifest_digest",
     "remember_released",
-    "remember_said",
-    "say",
+    "remember_request",
     "was_released",
-    "was_said",
 ]
 
 SUBMIT: Final = "submit"
@@ -61,7 +61,7 @@ _WORDS: Final[dict[type[Data], str]] = {
 
 
 def asked(data: Data) -> tuple[str, str]:
-    """Return the request of an input and its stated sender."""
+    """Return the request type of an input, and its stated sender."""
     if isinstance(data, CommandIssued):
         return data.action, data.by
     if isinstance(data, CustomEventRaised):
@@ -75,7 +75,7 @@ def manifest_digest(submission: JobSubmitted) -> str:
 
 
 def faults_digest(faults: Iterable[Fault]) -> str:
-    """Return the digest of a submission's faults: another version with the same faults is a repeat."""
+    """Return a digest of a submission's faults: another version with the same faults is a repeat."""
     return _digest([[fault.path, fault.message] for fault in faults])
 
 
@@ -111,35 +111,35 @@ def _digest(said: object) -> str:
 
 
 def is_known(job: Job, event: Event[Data]) -> bool:
-    """Return whether an input repeats one that was refused, or that arrived before its job.
+    """Return true if an input repeats one that was refused, or that arrived before its job.
 
-    One id has one outcome: a corrected manifest needs a new id. Only the versions of an object of an API server share one.
+    An id has one outcome: a corrected manifest needs a new id. Only the versions of an object of an API server share an id.
     """
     data, cluster = event.data, event.clusterid
     what, principal = asked(data)[0], _principal_of(data)
-    if was_said(job, cluster, what, principal, event.id):
+    if is_remembered(job, cluster, what, principal, event.id):
         return True
     if not isinstance(data, JobSubmitted):
         return False
     if job_name(data.manifest)[2]:
-        return was_said(job, cluster, what, principal, event.id, manifest_digest(data))
+        return is_remembered(job, cluster, what, principal, event.id, manifest_digest(data))
     first, last = f"{cluster}\x1f{what} ", f"\x1f{principal}\x1f{event.id}"
     return any(key.startswith(first) and key.endswith(last) for key in job.seen)
 
 
-def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> bool:
-    """Return whether a job remembers a request."""
+def is_remembered(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> bool:
+    """Return true if a job remembers a request."""
     return _key(cluster, what, principal, ident, content) in job.seen
 
 
-def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> None:
-    """Remember a request; about a job only while it remembers fewer than half as many ids as it may.
+def remember_request(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> None:
+    """Remember a request; for an opened job only while less than half of its memory for ids is used.
 
     Args:
         job: the job, or the id that is no job.
         cluster: cluster of the input.
-        what: the request.
-        principal: its sender.
+        what: type of the request.
+        principal: sender of the request.
         ident: id of the input.
         content: digest of the rejected manifest or of its faults; the same id with another digest is another submission.
     """
@@ -153,21 +153,21 @@ def remember_released(job: Job, held: dict[str, Any], released: InputReleased) -
         return
     event = restore(held)
     data = event.data
-    # Events of earlier releases do not name the other job.
+    # Events of earlier releases lack the other job.
     own = event.clusterid == job.cluster and namespace_of(data) in {None, job.namespace}
     other = released.job is not None or (job.opened > 0 and not own)
     if job.opened and not other and released.outcome not in {"refused", "rejected"}:
         indexes.remember(job, event.id)
         return
     content = manifest_digest(data) if isinstance(data, JobSubmitted) and (other or released.outcome == "rejected") else None
-    remember_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
+    remember_request(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
 
 
 def was_released(job: Job, event: Event[Data]) -> bool:
-    """Return whether an input about another job was held for this one and released."""
+    """Return true if an input about another job was held for this one and released."""
     data = event.data
     content = manifest_digest(data) if isinstance(data, JobSubmitted) else None
-    return was_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
+    return is_remembered(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
 
 
 def _principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
@@ -180,8 +180,8 @@ def _key(cluster: str, what: str, principal: str, ident: str, content: str | Non
     return "\x1f".join((cluster, what if content is None else f"{what} {content}", principal, ident))
 
 
-def say(factory: EventFactory, job: Job, data: Data) -> Events:
-    """Yield an event about a job, or about an id that is no job yet; then with ids that those of a later opening cannot equal."""
+def emit(factory: EventFactory, job: Job, data: Data) -> Events:
+    """Yield an event about a job, or about an id that is no job yet, whose later opening must not repeat its event ids."""
     part = factory if job.opened else factory.about(job)
     yield part.event(job, data)
     if part is not factory:

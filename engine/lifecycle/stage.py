@@ -1,7 +1,7 @@
-"""The lifecycle stage: decides the events of each input, job by job.
+"""Lifecycle stage: decides the events of each input, by job.
 
 `decide` routes an input to the rule of its kind and returns its outcome; `fire` does the same for timers. `managed_jobs` has the
-rules of managed jobs, `observed_jobs` those of observed ones; both read pods with `observed_pods`.
+rules of managed jobs, `observed_jobs` those of observed ones; both process pods with `observed_pods`.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 __all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "UNKNOWN_IDS", "LifecycleStage"]
 
 FORGET_AFTER: Final = 30 * 86_400 * SECOND
-"""How long a finished job stays in the engine's state unless configured otherwise (microseconds)."""
+"""Default time for which a finished job is kept in the state (microseconds)."""
 ORPHAN_WAIT: Final = 60 * SECOND
-"""How long a pod waits for the managed job that it names (microseconds)."""
+"""Default time for which a pod waits for the managed job that it names (microseconds)."""
 
 UNKNOWN_IDS: Final = 10_000
-"""Most ids that are no job which a shard keeps unless configured otherwise."""
+"""Default maximum number of ids per shard that are no job."""
 
 _OUTCOMES: Final[dict[type[Data], str | None]] = {
     TimerFired: None,
@@ -77,7 +77,7 @@ _OUTCOMES: Final[dict[type[Data], str | None]] = {
 
 
 class LifecycleStage:
-    """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
+    """Lifecycle stage (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
     state_version: Final = 11
@@ -98,13 +98,14 @@ class LifecycleStage:
         """Configure the stage.
 
         Args:
-            forget_after: how long a finished job, or an id that is no job, is kept (microseconds); not less than the inputs are
-                retained. An aborted job is kept for 335 days more.
-            orphan_wait: how long a pod waits for the managed job that it names (microseconds).
-            unknown_ids: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
-            max_replicas: most replicas of a job, all tasks together.
+            forget_after: time for which a finished job, or an id that is no job, is kept (microseconds); at least the retention of
+                the inputs. An aborted job is kept 335 days longer.
+            orphan_wait: time for which a pod waits for the managed job that it names (microseconds).
+            unknown_ids: maximum number of ids that are no job (rejected submissions, refused commands); the oldest is forgotten
+                first.
+            max_replicas: maximum number of replicas of a job.
             services: further kinds whose pods are services (`SERVICE_KINDS` has the others).
-            accelerators: table of the resources of managed jobs' pods that are GPUs.
+            accelerators: table of the resources that are GPUs, for pods of managed jobs.
         """
         self.unknown_ids = unknown_ids
         self.max_replicas = max_replicas
@@ -114,7 +115,7 @@ class LifecycleStage:
         self.orphan_wait = orphan_wait
 
     def initial(self) -> ShardState:
-        """Return the state of a shard that has taken nothing."""
+        """Return the state of a shard without inputs."""
         return ShardState(self.forget_after, self.orphan_wait, self.max_replicas, self.services, self.accelerators)
 
     # --- the three functions ---------------------------------------------------------------------------------------------
@@ -134,11 +135,11 @@ class LifecycleStage:
         return outcome
 
     def in_turn(self, state: ShardState, event: Event[Data]) -> bool:
-        """Return whether a fact of a cluster does not overtake: pods that run on its node may have ended before."""
+        """Return true if a fact of a cluster must wait for earlier inputs: pods on its node may have ended before."""
         return nodes.acts_at_once(state, event)
 
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
-        """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.
+        """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead.
 
         Timers of a job that is parked or has held inputs are paused.
         """
@@ -152,7 +153,7 @@ class LifecycleStage:
         yield from self._fire(state, now, lambda factory, job, timer: _give_up(factory, job, timer, error))
 
     def timer(self, state: ShardState) -> str:
-        """Name the timer that fires next."""
+        """Return the id of the next timer."""
         forgotten = self._forgotten_first(state)
         return state.timers[0][1] if forgotten is None else head(state, forgotten[1]).closing
 
@@ -160,15 +161,15 @@ class LifecycleStage:
     absorb = staticmethod(absorb)
 
     def absorbs(self, topic: Topic) -> bool:
-        """Return whether inputs of the topic are absorbed."""
+        """Return true if inputs of the topic are absorbed."""
         return topic == "cluster"
 
     def fires_at(self, state: ShardState, due: int, horizon: int) -> int:  # noqa: ARG002 - as the protocol says
-        """Return when the earliest timer fires (microseconds): when it is due."""
+        """Return the due time of the earliest timer (microseconds)."""
         return due
 
     def due(self, state: ShardState) -> int | None:
-        """Return when the earliest timer fires (microseconds), or `None`."""
+        """Return the due time of the earliest timer (microseconds), or `None`."""
         timers = state.timers
         while timers:
             _, timer_id, job_id = timers[0]
@@ -188,7 +189,7 @@ class LifecycleStage:
     # --- the rest of the protocol -----------------------------------------------------------------------------------------
 
     def park(self, state: ShardState, event: Event[Data], now: int, error: str) -> Decision:
-        """Park the job of an input that could not be decided on.
+        """Park the job of an input that could not be decided.
 
         Raises:
             NotKeptError: it is a fact of a cluster, not about a job; or the job's limit of held inputs is reached.
@@ -197,7 +198,7 @@ class LifecycleStage:
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
         job = ownership.job_of(state, event)
         factory = _begin(state, event, job, now)
-        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held one could not be released
+        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held Unpark could never be released
             part, principal = (factory, None) if job.opened else (factory.about(job), event.data.principal)
             yield part.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by, principal))
             return "refused"
@@ -205,20 +206,20 @@ class LifecycleStage:
         return "parked"
 
     def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.processor.stage.Outcome, which a stage may not import
-        """Return the outcome that the first event of an input stands for; `None`: a timer caused it."""
+        """Return the outcome of an input from its first event; `None` if a timer caused the event."""
         return _OUTCOMES.get(type(event.data), "applied")
 
     def contains(self, state: ShardState, event: Event[Data]) -> bool:
-        """Return whether the state already holds an event of the stage's own output."""
+        """Return true if the state already includes an event of the stage's own output."""
         ident = event.subject
         known = head(state, ident)
         if isinstance(event.data, JobForgotten):
             gone = ident in state.forgotten or state.forgotten.sequence(ident) >= event.sequence
-            # If the job's record, or a later one of the same id, is still there, all later events are applied again.
+            # If the job's record, or a later one of the same id, still exists, all later events are applied again.
             return gone and ident not in state.jobs and ident not in state.closed
         if known.sequence >= event.sequence or (not known.opened and ident in state.forgotten):
             return True
-        # A forgotten job's record may be gone before that of its id is written; then only its `job.forgotten` is new.
+        # A forgotten job's record may be removed before that of its id is written; then only its `job.forgotten` is new.
         return not known.sequence and event.sequence > 1
 
     def touched(self, state: ShardState) -> list[str]:
@@ -228,7 +229,7 @@ class LifecycleStage:
         return changed
 
     def dump(self, state: ShardState, record: str) -> bytes | None:
-        """Return the canonical content of a record; `None`: its subject is gone."""
+        """Return the canonical content of a record; `None`: its subject was removed."""
         return persist.dump(state, record)
 
     def load(self, state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
@@ -250,7 +251,7 @@ class LifecycleStage:
     # --- timers -----------------------------------------------------------------------------------------------------------
 
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
-        """Return when the next job is forgotten, and its id."""
+        """Return when the next job is forgotten, and its id; `None`: none is idle."""
         if len(state.unknown_ids) > self.unknown_ids:
             return state.oldest_unknown_ids.first(state, idle_jobs.unknown_id_of)
         if not state.finished:
@@ -259,7 +260,7 @@ class LifecycleStage:
         return None if finished is None else (finished[0] + self.forget_after, finished[1])
 
     def _forgotten_first(self, state: ShardState) -> tuple[int, str] | None:
-        """Return the same if it comes before the earliest timer."""
+        """Return the same if it is due before the earliest timer."""
         forgotten = self._next_forgotten(state)
         return forgotten if forgotten is not None and (not state.timers or forgotten < state.timers[0][:2]) else None
 
@@ -280,7 +281,7 @@ class LifecycleStage:
         )
 
     def _fire(self, state: ShardState, now: int, act: Callable[[EventFactory, Job, Timer], Events]) -> Events:
-        """Fire the earliest timer and act on it, or forget a job that is due before it."""
+        """Fire the earliest timer and act on it, or forget a job that is due earlier."""
         self.due(state)  # drops cancelled timers
         forgotten = self._forgotten_first(state)
         if forgotten is not None:
@@ -303,7 +304,7 @@ class LifecycleStage:
     def _on_timer(self, factory: EventFactory, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
             event = held_inputs.first_owned(job)
-            if event is not None:  # its controller names the same job
+            if event is not None:  # its controller has the same job
                 factory.cluster = event.clusterid
                 yield from observed_jobs.open_from_pod(
                     factory, job, event.data.last if isinstance(event.data, PodDeleted) else event.data
@@ -320,18 +321,18 @@ class LifecycleStage:
 
 
 def _was_taken(named: Job, event: Event[Data]) -> bool:
-    """Return whether the job that an input names took it, before the pod moved or before the wait for its controller ended."""
+    """Return true if the job that an input names processed it, before the pod moved or before the wait for its controller ended."""
     return event.id in named.seen or refused_inputs.was_released(named, event)
 
 
 def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> EventFactory:
-    """Make the event factory of an input about a job."""
+    """Create the event factory of an input about a job."""
     factory = EventFactory(state, event.id, now, event.clusterid, arrival(event, now))
     return factory if job.id == event.subject else factory.about(job)
 
 
 def _take_timer(state: ShardState, now: int) -> tuple[EventFactory, Job, Timer]:
-    """Take the earliest pending timer and make its event factory."""
+    """Take the earliest pending timer, and create its event factory."""
     _, timer_id, job_id = heappop(state.timers)
     job = peek(state, job_id)
     return EventFactory(state, timer_fired_id(STAGE, timer_id), now, job.cluster), job, job.timers[timer_id]
@@ -350,7 +351,7 @@ def _timer_fired(factory: EventFactory, job: Job, timer: Timer) -> Event[TimerFi
 
 
 def _check(job: Job) -> None:
-    """Raise if a job breaks what every job must satisfy.
+    """Check the invariants of a job.
 
     Raises:
         InvariantError: a counter is negative, or a finished phase has no time; the processor parks the job.

@@ -1,8 +1,8 @@
 """Work on a large job in steps: one commit each, with other jobs' inputs in between.
 
 The remaining work is a timer of the job (`step`), due a little later. So it survives a restart, is decided on the job's state at
-that time, and is ordered against inputs by time alone, whether the shard is busy or not. A step of a kill names what it deletes;
-any other step releases held inputs and requests or deletes pods.
+that time, and its order against inputs depends on time alone, whether or not the shard is busy. A step of a kill names its
+deletions; any other step releases held inputs and requests or deletes pods.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from statemachines.kill import KillScope
 __all__ = ["IN_VAIN", "PACE", "PODS", "RAISING", "RELEASED", "RELEASED_BYTES", "WORK", "go_on", "go_on_killing", "room"]
 
 PODS: Final = 250
-"""Pods that one step requests or deletes: 20 ms."""
+"""Number of pods that one step requests or deletes: 20 ms."""
 RELEASED: Final = 100
-"""Inputs that one step releases: 20 ms."""
+"""Number of inputs that one step releases: 20 ms."""
 RELEASED_BYTES: Final = 256 << 10
-"""Bytes of released inputs that end a step: 60 ms."""
+"""Bytes of released inputs after which a step ends: 60 ms."""
 WORK: Final = 25_000
-"""Work (`EventFactory.work`) that ends a step: 100 ms. One input, or one end, may exceed it by as much again."""
+"""Work (`EventFactory.work`) after which a step ends: 100 ms. One input, or one end, may exceed it by as much again."""
 RAISING: Final = 10
-"""Work of one raised event, in examined pods. As many raise rules halve a step."""
+"""Work of one raised event, in examined pods. That number of raise rules halves a step."""
 IN_VAIN: Final = "the job has not come"
 """Reason of a step that releases pods whose wait for their job has expired."""
 PACE: Final = 50_000
@@ -34,7 +34,7 @@ PACE: Final = 50_000
 
 
 def room(job: Job, most: int) -> int:
-    """Return how many pods one step takes, at most `most`; fewer if raise rules are matched against each."""
+    """Return the number of pods for one step, at most `most`; fewer if raise rules are matched against each."""
     return max(1, most // (1 + sum(rule.level == "replica" for rule in job.rules) // RAISING))
 
 

@@ -1,6 +1,6 @@
-"""Tables of jobs and tasks, most of which stay empty: all unfilled ones share one empty table.
+"""Tables of jobs and tasks, most of which stay empty: all empty ones share one table.
 
-An empty dict takes 64 bytes, and a job has some 20 tables. The shared one is read-only: a table is a `Mapping`, so mypy finds
+An empty dict needs 64 bytes, and a job has about 20 tables. The shared one is read-only: a table is a `Mapping`, so mypy finds
 writes without `own`, and a write that mypy does not see raises `TypeError`.
 """
 
@@ -20,7 +20,7 @@ EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 def empty() -> Mapping[Any, Any]:
-    """Return `EMPTY`: the default of a table."""
+    """Return `EMPTY`, the default of a table."""
     return EMPTY
 
 

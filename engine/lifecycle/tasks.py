@@ -22,9 +22,9 @@ def follow_tasks(factory: EventFactory, job: Job, changed: Mapping[str, int]) ->
     """Change the phases of tasks by their counters until all are stable.
 
     Args:
-        factory: makes the events.
-        job: their job.
-        changed: tasks that may have changed, and when (microseconds); tasks that wait for others are checked as well.
+        factory: creates the events.
+        job: job of the tasks.
+        changed: tasks that may have changed, with the time of the change (microseconds); their dependents are checked too.
     """
     finished = job.phase in FINISHED_JOB_PHASES
     last = max(changed.values(), default=0)
@@ -61,19 +61,19 @@ def _facts(job: Job, task: Task) -> TaskFacts:
 
 
 def _is_stopped(job: Job, task: Task) -> bool:
-    """Return whether a job is aborted, or observed to be suspended, and no attempt of a task lives."""
+    """Return true if a job is aborted, or observed to be suspended, and a task has no live attempts."""
     counts = task.counts
     waits = job.phase == "Aborted" or (job.phase == "Pending" and not job.managed)
     return waits and not counts.pending + counts.running + counts.terminating + counts.unknown
 
 
 def _restarts(job: Job, task: Task) -> bool:
-    """Return whether attempts of a task are being replaced; an abort suspends that until the job is resumed."""
+    """Return true if attempts of a task are being replaced; an abort suspends that until the job is resumed."""
     return task.restarting and job.phase not in {"Aborting", "Aborted"}
 
 
 def _may_be_restarted(job: Job, task: Task) -> bool:
-    """Return whether a delayed action will restart some replicas of a task."""
+    """Return true if a delayed action will restart replicas of a task."""
     return any(
         timer.action in _RESTARTS and (timer.action == "RestartJob" or timer.task == task.spec.name)
         for timer in job.timers.values()
