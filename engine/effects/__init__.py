@@ -1,6 +1,6 @@
-"""Effects: actions outside the log on committed events, by consumers that distinguish live events from replays.
+"""Effects: callbacks on committed events, by consumers that distinguish live events from replays.
 
-A module that declares callbacks needs no more than what this package shows.
+A module that declares callbacks needs only the names exported here.
 """
 
 from engine.effects.errors import Disable, RetryLater

@@ -1,4 +1,4 @@
-"""Status of the registered callbacks, read from the log, beside the process that calls them."""
+"""Status of the registered callbacks, read from the log, for processes other than the one that calls them."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Failure:
     """A failed delivery."""
 
     time: int
-    """When the delivery was given up (microseconds)."""
+    """Time at which the delivery was given up (microseconds)."""
     message: str
-    """Why."""
+    """Error message."""
 
 
 @dataclass(slots=True)
 class StoredStatus:
-    """Status of one callback as of the log."""
+    """Status of one callback, as recorded in the log."""
 
     name: str
     origin: str
-    """Where it is declared: `module:name`."""
+    """Location of its declaration: `module:name`."""
     selector: Selector | BudgetSelector
     lag: int
-    """Offsets between its cursor and the end of what it follows."""
+    """Number of offsets between its cursor and the end of its partitions."""
     stops: set[str] = field(default_factory=set)
-    """Ids of failed deliveries that wait for a resume."""
+    """Ids of failed deliveries for which it is disabled until a resume."""
     failure: Failure | None = None
-    """The last delivery given up; `None`: none. A failure still being retried is not in the log."""
+    """Last delivery given up; `None`: none. A failure that is still retried is not in the log."""
 
     @property
     def disabled(self) -> bool:
-        """Whether the callback waits for a resume."""
+        """True if the callback is disabled until a resume."""
         return bool(self.stops)
 
 

@@ -1,10 +1,10 @@
-"""The dispatcher: delivers what was committed to receivers, in the order of the log, at least once.
+"""Dispatcher: delivers notices of committed events to receivers, in log order, at least once.
 
-Each receiver has a cursor for each partition of `job-events`, and of `budgets` if it is told of budgets, which moves past a notice
-when it is delivered. Similar notices are not merged. A failing receiver keeps its cursor and is retried with back-off; the others
-continue. After 24 hours, or on its request, an event disables it; `resume` continues it at its cursor.
+Each receiver has a cursor per partition of `job-events`, and of `budgets` for notices of budgets, which moves past a notice when it
+is delivered. Similar notices are not merged. A failing receiver keeps its cursor and is retried with back-off; the others continue.
+After 24 hours, or at its own request, an event disables it; `resume` continues it at its cursor.
 
-`step` reads no clock: the time is given. What runs receivers is given too (`engine.effects.executor`).
+`step` reads no clock; the time is an argument. An executor runs the receivers (`engine.effects.executor`).
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ Mode = Literal["live", "replay"]
 """`live`: notices are delivered, older ones flagged `catchup`. `replay`: nothing leaves the process."""
 
 _BATCH: Final = 500
-"""Notices in delivery to one receiver at once."""
+"""Maximum number of notices in delivery to one receiver."""
 
 _PASSED: Final = 20_000
-"""Unwanted records after which a cursor is saved: reading them again costs less than saving it for every chunk."""
+"""Number of unwanted records after which a cursor is saved: reading them again costs less than saving it for every chunk."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 def cursor_name(receiver: str) -> str:
-    """Return the name under which the log keeps a receiver's cursor."""
+    """Return the name of a receiver's cursor in the log."""
     return f"callback/{receiver}"
 
 
 def partitions_of(log: Log, selector: Selector | BudgetSelector) -> list[Partition]:
-    """Return what is followed for a receiver; in job events it is told, too, whether it is disabled."""
+    """Return the partitions of a receiver; those of job events have its disabling and resuming too."""
     partitions = [Partition("job-events", number) for number in range(log.partitions("job-events"))]
     return [*partitions, Partition("budgets", 0)] if isinstance(selector, BudgetSelector) else partitions
 
 
 @dataclass(slots=True)
 class _Line:
-    """A receiver and its state."""
+    """A receiver and the state of its deliveries."""
 
     receiver: Receiver
     lanes: list[Lane]
     unlabelled: Selector
-    """Whether it selects a transition, whatever the job's labels."""
+    """Selector without the condition on labels, which are checked last."""
     wanted: frozenset[str]
-    """Types of events that it may select."""
+    """Event types that it may select."""
     stops: dict[str, Stop] = field(default_factory=dict)
-    """The deliveries at which it is disabled, by id; empty: it is not."""
+    """Deliveries for which it is disabled, by id; empty: it is enabled."""
     delivered: int = 0
     failed: int = 0
     withheld: int = 0
@@ -86,16 +86,16 @@ class Dispatcher:
         executor: Executor | None = None,
         our_turn: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Begin at each receiver's cursor; a new one begins at the beginning of the log.
+        """Start at each receiver's cursor; a new receiver starts at the beginning of the log.
 
         Args:
-            log: holds job events and cursors, and receives reports.
-            registry: the receivers.
-            started: when this process began (microseconds); events recorded before are delivered as `catchup`.
-            mode: `replay`: begin at the beginning, deliver nothing, only count; writes no cursor and no report.
+            log: log with job events and cursors; receives reports.
+            registry: registered receivers.
+            started: start of this process (microseconds); events recorded before are delivered as `catchup`.
+            mode: `replay`: start at the beginning, deliver nothing, only count; writes no cursor and no report.
             executor: runs the receivers; `None`: threads.
-            our_turn: returns, from any thread, whether this process is the one that delivers. Called before each delivery and each
-                write: once another process delivers, its cursors are further on.
+            our_turn: returns true if this process is the one that delivers; called from any thread before each delivery and each
+                write, because another process that delivers has newer cursors.
 
         Raises:
             LogDamagedError: a cursor does not match its checksum.
@@ -115,23 +115,24 @@ class Dispatcher:
         self._registry = registry
         self._reports: list[Message] = []
         self._reported: set[str] = set()
-        """Reports written by this process; their return as events changes nothing here."""
+        """Ids of reports written by this process, whose settled events are ignored here."""
 
-    # --- what the process calls -------------------------------------------------------------------------------------------
+    # --- calls of the process ---------------------------------------------------------------------------------------------
 
     def step(self, now: int) -> int:
-        """Collect ended calls, read new events, start due deliveries.
+        """Collect finished calls, read new events, start due deliveries.
 
         Args:
-            now: the time (microseconds).
+            now: current time (microseconds).
 
         Returns:
-            Records read and calls ended; 0: nothing to do until the log grows, a call ends, or `now` reaches the time of
-                a retry.
+            Number of records read and calls finished; 0: nothing to do until the log grows, a call ends, or `now` reaches the time
+            of a
+                retry.
 
         Raises:
             LogError: the log cannot be read or written. Nothing is lost: call again.
-            EventError: the log holds a job event that breaks its schema.
+            EventError: a job event in the log violates its schema.
         """
         if not self._lines:
             return 0
@@ -153,16 +154,16 @@ class Dispatcher:
         return done
 
     def run_until_quiet(self, now: int) -> int:
-        """Step until every delivery due by now was tried and no call is running; then save all cursors.
+        """Step until every delivery due by now was attempted and no call is running; then save all cursors.
 
         Failed deliveries wait for a later `now`.
 
         Returns:
-            The number of notices delivered.
+            Number of notices delivered.
 
         Raises:
-            LogError: as `step`.
-            EventError: as `step`.
+            LogError: as in `step`.
+            EventError: as in `step`.
         """
         before = sum(line.delivered for line in self._lines.values())
         while True:
@@ -175,7 +176,7 @@ class Dispatcher:
         return sum(line.delivered for line in self._lines.values()) - before
 
     def resume(self, name: str, now: int) -> None:
-        """Resume a disabled receiver at its cursor, by an event.
+        """Resume a disabled receiver at its cursor, with an event.
 
         Raises:
             UnknownCallbackError: no receiver has this name.
@@ -196,7 +197,7 @@ class Dispatcher:
         self._send_reports()
 
     def close(self) -> None:
-        """Start no more calls, collect the ended ones and save all cursors; events of running calls are delivered again.
+        """Start no more calls, collect the finished ones and save all cursors; events of running calls are delivered again.
 
         Raises:
             LogError: a cursor or a report cannot be written.
@@ -209,16 +210,16 @@ class Dispatcher:
         self._send_reports()
         self._save(least=1)
 
-    # --- what it shows ----------------------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
-        """Return whether calls are running."""
+        """True while calls are running."""
         return any(lane.delivery is not None for line in self._lines.values() for lane in line.lanes)
 
     @property
     def withheld(self) -> Mapping[str, int]:
-        """Notices that a replay has not delivered, by receiver."""
+        """Number of notices that a replay has not delivered, by receiver."""
         return {name: line.withheld for name, line in self._lines.items()}
 
     def status(self) -> list[CallbackStatus]:
@@ -241,7 +242,7 @@ class Dispatcher:
 
     def _line(self, receiver: Receiver) -> _Line:
         cursor = {} if self._replay else self._log.cursor(cursor_name(receiver.name))
-        # A cursor beyond the end is from a newer copy of the log: all events from here on are new.
+        # A cursor beyond the end is from a newer copy of the log: all events from there on are new.
         selector = receiver.selector
         starts = [(place, min(cursor.get(place, 0), self._log.end(place))) for place in partitions_of(self._log, selector)]
         lanes = [Lane(partition, start, start, start) for partition, start in starts]
@@ -282,7 +283,7 @@ class Dispatcher:
                 return None
             return make_budget_notice(record.message, crossed, mode)
         transition = transition_of(event.data)
-        # The job's state may have to be read from the log, so it is checked last.
+        # Labels are checked last, because the job's facts may have to be read from the log.
         if transition is None or not selects(line.unlabelled, transition, {}):
             return None
         facts = self._feed.facts(record)
@@ -290,7 +291,7 @@ class Dispatcher:
             return None
         return make_notice(record.message, event, transition, facts, mode)
 
-    # --- what became of calls ---------------------------------------------------------------------------------------------
+    # --- outcomes of calls ------------------------------------------------------------------------------------------------
 
     def _collect(self, line: _Line, lane: Lane, now: int) -> int:
         """Apply the outcomes of a lane's calls."""
@@ -338,7 +339,7 @@ class Dispatcher:
             elif event.data.outcome == "resumed":
                 _resume(line, event.data.effect)
 
-    # --- what is written --------------------------------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------------------------------------
 
     def _report(self, message: Message) -> None:
         self._reports.append(message)
@@ -350,7 +351,7 @@ class Dispatcher:
             self._reports = []
 
     def _save(self, least: int) -> None:
-        """Save cursors of delivered notices, and those that skipped at least that many offsets."""
+        """Save the cursors of delivered notices, and those that skipped at least `least` offsets."""
         if self._replay:
             return
         for name, line in self._lines.items():

@@ -1,9 +1,9 @@
 """Errors of effects, and exceptions by which a Python callable controls its delivery.
 
 EffectError
-├── CallbackError                a callback that cannot be registered
-│   ├── CallbackModuleError      its module cannot be imported, or declares no callback
-│   └── DuplicateCallbackError   another callback has its name
+├── CallbackError                a callback cannot be registered
+│   ├── CallbackModuleError      a module cannot be imported, or declares no callback
+│   └── DuplicateCallbackError   two callbacks have the same name
 ├── UnknownCallbackError         no callback has this name
 ├── NotDisabledError             the callback to resume is not disabled
 └── ReplayError                  not allowed in a replay
@@ -39,15 +39,15 @@ class EffectError(LaharError, ValueError):
 
 
 class CallbackError(EffectError):
-    """Raised when a callback cannot be registered as it was declared."""
+    """Raised when a callback's declaration is invalid."""
 
 
 class CallbackModuleError(CallbackError):
-    """Raised when a module or entry point that should declare callbacks cannot be imported or declares none."""
+    """Raised when a module or entry point of callbacks cannot be imported or declares none."""
 
 
 class DuplicateCallbackError(CallbackError):
-    """Raised when two callbacks have one name; `first` and `second` are where they were declared."""
+    """Raised when two callbacks have the same name; `first` and `second` are the locations of their declarations."""
 
     def __init__(self, name: str, first: str, second: str) -> None:
         super().__init__(f"the callback {name!r} is declared by {first} and by {second}; give one of them another name")
@@ -66,7 +66,7 @@ class UnknownCallbackError(EffectError):
 
 
 class NotDisabledError(EffectError):
-    """Raised when a callback is to be resumed that was never disabled."""
+    """Raised when the callback to resume is not disabled."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the callback {name!r} is not disabled; `lahar run` delivers its waiting events")
@@ -78,7 +78,7 @@ class ReplayError(EffectError):
 
 
 class RetryLater(Exception):  # noqa: N818  named for its use: `raise RetryLater(60)`
-    """Raised by a callable that cannot do its work now: it is called again with the same notice after a delay.
+    """Raised by a callable that cannot process a notice now: it is called again with the same notice after a delay.
 
     After 24 hours of failures, as with any other exception, the callback is disabled.
     """
@@ -87,8 +87,8 @@ class RetryLater(Exception):  # noqa: N818  named for its use: `raise RetryLater
         """Set the delay.
 
         Args:
-            seconds: 0 or more.
-            message: the reason, for operators.
+            seconds: delay, at least 0.
+            message: reason, for operators.
 
         Raises:
             ValueError: the delay is negative or not finite.
@@ -97,7 +97,7 @@ class RetryLater(Exception):  # noqa: N818  named for its use: `raise RetryLater
             raise ValueError(f"RetryLater({seconds}): the delay must be 0 seconds or more")
         super().__init__(message or f"asked to be called again in {seconds:g} s")
         self.delay = int(seconds * SECOND)
-        """Microseconds."""
+        """Delay (microseconds)."""
 
 
 class Disable(Exception):  # noqa: N818  named for its use: `raise Disable("…")`

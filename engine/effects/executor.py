@@ -1,7 +1,7 @@
-"""Runs receivers: in threads of their own, or in the caller's (tests, simulations).
+"""Executors of receivers: in separate threads, or in the caller's thread (tests, simulations).
 
-A delivery is a sequence of notices; it ends with the first that is not done. Each call has a time limit, measured by the
-executor's own clock.
+A delivery is a sequence of notices; it ends with the first that is not done. Each call has a time limit, measured by the executor's
+own clock.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from engine.events.times import SECOND
 __all__ = ["Delivery", "Executor", "InlineExecutor", "Progress", "ThreadExecutor", "monotonic"]
 
 _LEFT_BEHIND: Final = 4
-"""Overrun calls of one receiver that may be running before it is not called again: threads cannot be stopped, and a receiver that
-hangs for 24 hours would leave three hundred."""
+"""Maximum number of overrun calls of a receiver that are still running; beyond it the receiver is not called. Threads cannot be
+stopped, and a receiver that hangs for 24 hours would leave three hundred."""
 
 _POLL: Final = 0.25
 """Seconds between two checks of the time limits while calls are running."""
@@ -36,14 +36,14 @@ class Progress(NamedTuple):
     outcomes: list[Outcome]
     """New outcomes, in the order of the notices."""
     over: bool
-    """Whether the delivery has ended."""
+    """True if the delivery has ended."""
 
 
 class Delivery(Protocol):
     """A sequence of notices in delivery to one receiver."""
 
     def collect(self) -> Progress:
-        """Return the outcomes since the last call; a call that overran has failed."""
+        """Return the outcomes since the last call; a call beyond its time limit has failed."""
 
     def stop(self) -> None:
         """Start no more calls; a running one continues and is collected as usual."""
@@ -53,20 +53,20 @@ class Executor(Protocol):
     """Runs receivers."""
 
     def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
-        """Begin to deliver notices, one after another.
+        """Start the delivery of notices, one after another.
 
         Args:
-            receiver: the receiver.
-            notices: in order.
+            receiver: receiver of the notices.
+            notices: notices in order.
             may_call: called before each delivery, in the delivering thread; false ends the sequence.
         """
 
     def wait(self) -> None:
-        """Wait until a call may have ended, for a bounded time."""
+        """Block until a call may have ended, for a bounded time."""
 
 
 class InlineExecutor:
-    """Calls receivers at once, in the caller's thread. Detects an overrun when the call returns."""
+    """Calls receivers at once, in the caller's thread. Detects an exceeded time limit when the call returns."""
 
     def __init__(self, clock: Callable[[], int] = monotonic) -> None:
         """Create an executor; `clock` returns microseconds."""
@@ -88,7 +88,7 @@ class InlineExecutor:
         return _Finished(outcomes)
 
     def wait(self) -> None:
-        """Return: no call is running."""
+        """Return at once, because no call is running."""
 
 
 class ThreadExecutor:
@@ -102,8 +102,8 @@ class ThreadExecutor:
         self._left: dict[str, list[threading.Thread]] = {}
 
     def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
-        """Begin to deliver notices, unless too many earlier calls are still running."""
-        # One list for all deliveries of the receiver: several partitions deliver at once.
+        """Start a delivery, unless too many earlier calls are still running."""
+        # One list per receiver, because several partitions deliver at once.
         left = self._left.setdefault(receiver.name, [])
         left[:] = [thread for thread in left if thread.is_alive()]
         if len(left) >= _LEFT_BEHIND:
@@ -111,7 +111,7 @@ class ThreadExecutor:
         return _InThread(self._clock, receiver, notices, may_call, self._changed, self._wake, left.append)
 
     def wait(self) -> None:
-        """Wait until a call has ended since the last call of `wait`, for a quarter of a second at most."""
+        """Block until a call has ended since the last call of `wait`, for at most a quarter of a second."""
         with self._changed:
             self._changed.wait_for(lambda: self._news, _POLL)
             self._news = False
@@ -122,7 +122,7 @@ class ThreadExecutor:
 
 
 class _Finished:
-    """A delivery with known outcomes."""
+    """Delivery with known outcomes."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         self._outcomes = outcomes
@@ -132,11 +132,11 @@ class _Finished:
         return Progress(outcomes, over=True)
 
     def stop(self) -> None:
-        """Do nothing: no call follows."""
+        """Do nothing, because no call follows."""
 
 
 class _InThread:
-    """A delivery in a thread. State shared by both threads is guarded by `lock`."""
+    """Delivery in a thread. `lock` guards the state shared by both threads."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _InThread:
         self._outcomes: list[Outcome] = []
         self._stopped = self._over = False
         self._began = clock()
-        # A daemon thread: a call that never returns must not keep the process from ending.
+        # A daemon thread, so that a call that never returns cannot keep the process alive.
         self._thread = threading.Thread(target=self._run, name=f"callback {receiver.name}", daemon=True)
         self._thread.start()
 
@@ -187,13 +187,13 @@ class _InThread:
                 return
 
     def _end(self) -> None:
-        """Record that no further call begins."""
+        """Record that no further call will start."""
         with self._lock:
             self._over = True
             self._ended()
 
     def _continue(self, outcome: Outcome, left: int) -> bool:
-        """Record a call's outcome; return whether another call begins."""
+        """Record a call's outcome; return true if another call follows."""
         with self._lock:
             if self._over:
                 # Given up meanwhile: it counts as failed, and the same notice may already be in delivery again.

@@ -1,6 +1,6 @@
-"""Facts of a job in notices beside its transition: kind, name and labels, as of each offset of the log.
+"""Facts of jobs in notices, besides the transition: kind, name and labels at each offset of the log.
 
-They are folded from the job events and cached for recently used jobs. The rest is read again from the log, so eviction never
+They are folded from the job events and cached for recently used jobs. Evicted ones are read again from the log, so eviction never
 changes a notice.
 """
 
@@ -18,31 +18,31 @@ from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 __all__ = ["FACT_TYPES", "UNKNOWN", "JobBook"]
 
 FACT_TYPES: Final = frozenset({JobOpened.TYPE, JobRevised.TYPE, JobForgotten.TYPE})
-"""Types of events that `JobBook.fold` uses."""
+"""Event types that `JobBook.fold` uses."""
 
 _KEPT: Final = 100_000
-"""Cached jobs: about 60 MB with a handful of labels each."""
+"""Number of cached jobs: about 60 MB with a few labels each."""
 
 
 UNKNOWN: Final = LabelledJob()
 """Facts of a job whose `opened` event is no longer in the log."""
 
 Versions = list[tuple[int, LabelledJob]]
-"""States of one job, each with the offset from which it holds."""
+"""Facts of one job, each with the first offset of its validity."""
 
 History = Callable[[str], Iterable[tuple[int, Event[Data]]]]
-"""Reads the events of a job again, with their offsets, up to the last one folded."""
+"""Reads the events of a job again, with their offsets, up to the last folded one."""
 
 
 class JobBook:
-    """The facts of all jobs of one partition, up to the last event folded."""
+    """Facts of the jobs of one partition, up to the last folded event."""
 
     def __init__(self, history: History, kept: int = _KEPT) -> None:
-        """Begin empty.
+        """Start empty.
 
         Args:
-            history: reads evicted jobs.
-            kept: largest number of cached jobs.
+            history: reads the events of evicted jobs.
+            kept: maximum number of cached jobs.
         """
         self._history = history
         self._kept = kept
@@ -55,7 +55,7 @@ class JobBook:
     def fold(self, offset: int, event: Event[Data]) -> None:
         """Apply the next event of the partition."""
         if isinstance(event.data, JobForgotten):
-            # Receivers that lag may still need a forgotten job; it is evicted first.
+            # Lagging receivers may still need a forgotten job; it is evicted first.
             if event.subject in self._jobs:
                 self._jobs.move_to_end(event.subject, last=False)
         elif isinstance(event.data, JobOpened):
@@ -64,7 +64,7 @@ class JobBook:
             _extended(self._jobs[event.subject], offset, event)
 
     def at(self, job: str, offset: int) -> LabelledJob:
-        """Return the facts of a job as of an offset, inclusive."""
+        """Return the facts of a job at an offset, inclusive."""
         versions = self._jobs.get(job)
         if versions is None:
             versions = []

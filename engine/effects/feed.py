@@ -1,4 +1,4 @@
-"""Reads the job events once for all receivers at the same position, with the facts of jobs."""
+"""Shared reads of job events for all receivers at the same position, with the facts of jobs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CHUNK: Final = 1_000
 
 
 class Feed:
-    """The committed job events and those of budgets, from the position of the last receiver to their end."""
+    """Committed events of jobs and budgets, from the position of the last receiver to their end."""
 
     def __init__(self, log: Log, starts: Mapping[Partition, int]) -> None:
-        """Begin at the earliest offset that any receiver wants of each partition."""
+        """Start at the earliest offset that any receiver needs in each partition."""
         self._log = log
         self._ends = dict(starts)
         self._folded = dict(starts)
@@ -32,7 +32,7 @@ class Feed:
         self._chunks: dict[Partition, tuple[int, list[Record]]] = {}
         self._events: dict[Partition, dict[int, Event[Data]]] = {partition: {} for partition in starts}
         if isinstance(log, Searchable) and not log.finds_by_key and any(starts.values()):
-            # One scan over all events about jobs; a search per job would read its partition every time.
+            # One scan over all events about jobs, because a search per job would read its partition every time.
             for record in log.scan(("job-events",), FACT_TYPES):
                 if record.offset < starts.get(record.partition, 0):
                     self._books[record.partition].fold(record.offset, decode(record.message))
@@ -41,7 +41,7 @@ class Feed:
         """Read the new end of each partition; later commits are invisible until the next call.
 
         Returns:
-            Reports on effects and callbacks, in the order of each partition.
+            Reports on effects and callbacks, in partition order.
         """
         settled: list[Event[EffectSettled]] = []
         for partition in self._books:
@@ -55,7 +55,7 @@ class Feed:
         return settled
 
     def end(self, partition: Partition) -> int:
-        """Return the end of a partition as of the last `advance`."""
+        """Return the end of a partition at the last `advance`."""
         return self._ends[partition]
 
     def records(self, partition: Partition, start: int) -> list[Record]:
@@ -75,7 +75,7 @@ class Feed:
         """Return a record's event, decoded once for successive callers.
 
         Raises:
-            EventError: it breaks the schema of its type; no release of Lahar wrote it.
+            EventError: it violates the schema of its type, and was not written by Lahar.
         """
         events = self._events[record.partition]
         found = events.get(record.offset)
@@ -84,7 +84,7 @@ class Feed:
         return found
 
     def facts(self, record: Record) -> LabelledJob:
-        """Return the facts of the job as of a record."""
+        """Return the facts of the job at a record."""
         return self._books[record.partition].at(record.message.subject, record.offset)
 
     def _read(self, partition: Partition, start: int) -> list[Record]:
@@ -98,7 +98,7 @@ class Feed:
         return records[:]
 
     def _fold(self, partition: Partition, records: list[Record]) -> None:
-        """Fold the facts of jobs from some records, unless folded already."""
+        """Fold the facts of jobs from records that were not folded before."""
         folded = self._folded[partition]
         for record in records:
             if record.offset >= folded and record.message.type in FACT_TYPES:

@@ -1,4 +1,4 @@
-"""A receiver's position in one partition, the notices in delivery, and the time of the next retry."""
+"""Position of a receiver in one partition, with the notices in delivery and the time of the next retry."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from engine.log.port import Partition
 __all__ = ["BACK_OFF", "GIVE_UP", "Lane"]
 
 BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
-"""Default delays before retries; agents have the same."""
+"""Default delays before retries, also for agents."""
 
 GIVE_UP: Final = 86_400 * SECOND
-"""How long one delivery is retried (microseconds)."""
+"""Time for which one delivery is retried (microseconds)."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """One receiver in one partition. Delivers one sequence at a time, so the order is that of the log."""
+    """A receiver in one partition. It delivers one sequence at a time, so the order is that of the log."""
 
     partition: Partition
     position: int
     """Offset of the first record whose notice may be undelivered."""
     saved: int
-    """The position saved in the log."""
+    """Position saved in the log."""
     read: int
     """Offset of the next record to read."""
     waiting: deque[tuple[int, Told]] = field(default_factory=deque)
-    """Notices with their offsets; those in delivery come first."""
+    """Notices with their offsets, beginning with those in delivery."""
     delivery: Delivery | None = None
     unsaved: bool = False
-    """Whether a notice was delivered since the position was saved."""
+    """True if a notice was delivered since the position was saved."""
     failures: int = 0
     """Consecutive failures of the first waiting notice."""
     failing_since: int = 0
@@ -45,14 +45,14 @@ class Lane:
     retry_at: int = 0
     """Earliest time of the next attempt (microseconds)."""
     failure: str | None = None
-    """Why the last attempt failed; `None`: it did not."""
+    """Reason of the last failed attempt; `None` after a success."""
 
     def passed(self) -> None:
         """Move the position to the first waiting notice."""
         self.position = self.waiting[0][0] if self.waiting else self.read
 
     def delivered(self) -> None:
-        """Remove the first notice: it was delivered."""
+        """Remove the delivered first notice."""
         self.waiting.popleft()
         self.passed()
         self.unsaved = True
@@ -62,7 +62,7 @@ class Lane:
         """Record a failure of the first notice, and the time of the next attempt.
 
         Returns:
-            Whether it has failed for so long that it is given up.
+            True if it has failed for so long that it is given up.
         """
         if not self.failures:
             self.failing_since = now

@@ -1,4 +1,4 @@
-"""Prometheus metrics of callbacks, labelled by callback, of which a deployment has a handful."""
+"""Prometheus metrics of callbacks, with the callback's name as a label."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class CallbackStatus:
 
     name: str
     lag: int
-    """Offsets between its position and the end of what it follows."""
+    """Number of offsets between its position and the end of its partitions."""
     delivered: int = 0
-    """Notices delivered by this process."""
+    """Number of notices delivered by this process."""
     failed: int = 0
-    """Attempts by this process that failed."""
+    """Number of failed attempts of this process."""
     withheld: int = 0
-    """Notices that a replay did not deliver."""
+    """Number of notices that a replay did not deliver."""
     disabled: str | None = None
-    """Why it is disabled; `None`: it is not."""
+    """Reason why it is disabled; `None`: it is enabled."""
     failing: str | None = None
-    """Why its last attempt failed; `None`: it did not."""
+    """Reason why its last attempt failed; `None`: it did not."""
     retry_at: int | None = None
-    """When it is retried (microseconds); `None`: it is not failing."""
+    """Time of the next retry (microseconds); `None`: it is not failing."""
 
 
 class EffectMetrics(Collector):
-    """The metrics of a dispatcher, read when they are scraped."""
+    """Metrics of a dispatcher, read at each scrape."""
 
     def __init__(self, registry: CollectorRegistry, status: Callable[[], Iterable[CallbackStatus]]) -> None:
-        """Register them; `status` is `Dispatcher.status`."""
+        """Register the metrics; `status` is `Dispatcher.status`."""
         self._status = status
         registry.register(self)
 

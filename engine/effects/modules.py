@@ -1,4 +1,4 @@
-"""Import of modules named by a deployment: callbacks, agents, token provider."""
+"""Import of modules that a deployment names: callbacks, agents, token provider."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Final
 __all__ = ["MODULE_NAME", "import_named"]
 
 MODULE_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-"""A dotted name as in `import my_platform.callbacks`; never a path."""
+"""Dotted name as in `import my_platform.callbacks`; never a path."""
 
 
 def import_named(name: str, beside: Path | None = None) -> ModuleType:
     """Import a module.
 
     Args:
-        name: its dotted name.
-        beside: a directory that is searched first; it stays on Python's search path, since the module may import its
-            neighbours at any time. `None`: only Python's search path.
+        name: dotted name of the module.
+        beside: directory that is searched first; it stays on Python's search path, because the module may import its neighbours at
+            any time. `None`: only Python's search path.
 
     Raises:
-        Exception: the module does not exist, or importing it raises this: it is foreign code.
+        Exception: the module does not exist, or its import fails with any error of its own.
     """
     if beside is not None and str(beside) not in sys.path:
         sys.path.insert(0, str(beside))

@@ -1,4 +1,4 @@
-"""The notice that a receiver gets of one transition, or of a crossed threshold of a budget."""
+"""Notices: a transition, or a crossed threshold of a budget."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ class Notice:
     """One transition of a job, a task or a replica. May be delivered more than once, always with the same `id`."""
 
     id: str
-    """The event's id: the idempotency key."""
+    """Id of the event; the idempotency key."""
     sequence: int
-    """Position of the event among all events of the job, gapless from 1."""
+    """Sequence number among all events of the job, gapless from 1."""
     job: str
     """Job id."""
     kind: str
-    """`VCJob`, `Job`, `Trace`, …, as known at the transition; so are the next two and the labels."""
+    """Kind such as `VCJob`, `Job`, `Trace`, as known at the transition, like the next two fields and the labels."""
     namespace: str
     name: str
     cluster: str
     level: Level
     task: str | None
     index: int | None
-    """Replica of the task (level replica)."""
+    """Index of the replica in its task (level replica)."""
     attempt: int | None
     """Number of the attempt within its replica, from 1 (level replica)."""
     previous: str | None
-    """Phase left; `None`: none, as it begins."""
+    """Phase left; `None`: the first phase."""
     phase: str
     """Phase entered."""
     reason: str | None
     exit_code: int | None
     occurred: int
-    """When it happened (microseconds since 1970-01-01T00:00:00Z)."""
+    """Time of the transition (microseconds since 1970-01-01T00:00:00Z)."""
     recorded: int
-    """When Lahar recorded it (microseconds)."""
+    """Recorded time (microseconds)."""
     mode: NoticeMode
-    """`catchup`: it was recorded before this consumer started."""
+    """`catchup`: recorded before this consumer started."""
     labels: Mapping[str, str]
     """Labels of the job. Read-only."""
     cloudevent: bytes
-    """The event whole, as a CloudEvent in JSON."""
+    """Complete event, as a CloudEvent in JSON."""
     message: str = ""
     """Message of scheduler, kubelet, containers or the job's object; a long one is shortened in the middle."""
     inferred: bool = False
-    """Whether no source has shown this phase: the source had passed it already, or it follows from other facts (an end without
+    """True if no source has shown this phase: the source had passed it already, or it follows from other facts (an end without
     evidence)."""
 
     def __str__(self) -> str:
-        """Return one line for people."""
+        """Return a one-line text for people."""
         what = f"{self.kind} {self.namespace}/{self.name}"
         if self.level == "task":
             what += f" task {self.task}"
@@ -86,45 +86,45 @@ class Notice:
 
 @dataclass(slots=True, frozen=True)
 class BudgetNotice:
-    """A threshold of a tenant's budget was crossed. It may come more than once, always with the same `id`."""
+    """A crossed threshold of a tenant's budget. May be delivered more than once, always with the same `id`."""
 
     id: str
-    """The event's id: the idempotency key."""
+    """Id of the event; the idempotency key."""
     sequence: int
-    """Position of the event among all about the tenant, gapless from 1."""
+    """Sequence number among all events about the tenant, gapless from 1."""
     tenant: str
     period: str
-    """The month, `2026-10`, in the price book's time zone."""
+    """Month such as `2026-10`, in the price book's time zone."""
     threshold: int
-    """Percent of the budget."""
+    """Per cent of the budget."""
     amount: Decimal
-    """What stood on the month's invoice then, exact."""
+    """Exact amount on the month's invoice at that time."""
     budget: Decimal
-    """The budget's amount."""
+    """Amount of the budget."""
     currency: str
-    """Of both, ISO 4217."""
+    """Currency of both amounts, ISO 4217."""
     usage: str | None
-    """Id of the `lahar.usage.recorded` that reached it; `None`: it was reached when the budget was given or changed."""
+    """Id of the `lahar.usage.recorded` that reached it; `None`: it was reached when the budget was set or changed."""
     job: str | None
-    """The job that this use is of."""
+    """Job of this usage."""
     cluster: str
     occurred: int
-    """When it happened (microseconds since 1970-01-01T00:00:00Z)."""
+    """Time of the event (microseconds since 1970-01-01T00:00:00Z)."""
     recorded: int
-    """When Lahar recorded it (microseconds)."""
+    """Recorded time (microseconds)."""
     mode: NoticeMode
-    """`catchup`: it was recorded before this consumer started."""
+    """`catchup`: recorded before this consumer started."""
     cloudevent: bytes
-    """The event whole, as a CloudEvent in JSON."""
+    """Complete event, as a CloudEvent in JSON."""
 
     def __str__(self) -> str:
-        """Return one line for a person."""
+        """Return a one-line text for people."""
         spent = f"{plain(self.amount)} of {plain(self.budget)} {self.currency}"
         return f"{format_time(self.occurred)} tenant {self.tenant}: {self.threshold} % of {self.period} ({spent}) [{self.mode}]"
 
 
 Told = Notice | BudgetNotice
-"""Whatever a receiver is told."""
+"""Any notice to a receiver."""
 
 
 _LEVELS: Final[dict[type[Data], Level]] = {
@@ -144,17 +144,17 @@ def _current(name: str) -> str:
 LEVELS: Final[Mapping[str, Level]] = {
     name: level for name in (*TYPES, *UPCASTERS) if (level := _LEVELS.get(TYPES[_current(name)])) is not None
 }
-"""Types of the events that are transitions → their level; filters before decoding."""
+"""Level by event type, for the types that are transitions; filters before decoding."""
 
 
 def make_notice(message: Message, event: Event[Data], transition: Transition, job: LabelledJob, mode: NoticeMode) -> Notice:
     """Return the notice of a transition.
 
     Args:
-        message: the event as stored in the log.
-        event: the same, decoded.
-        transition: the transition in it.
-        job: the facts of the job at that event.
+        message: stored message of the event.
+        event: decoded event.
+        transition: transition in the event.
+        job: facts of the job at that event.
         mode: `live` or `catchup`.
     """
     data: Any = event.data
@@ -185,7 +185,7 @@ def make_notice(message: Message, event: Event[Data], transition: Transition, jo
 
 
 def make_budget_notice(message: Message, event: Event[BudgetCrossed], mode: NoticeMode) -> BudgetNotice:
-    """Return what is told of a threshold; arguments as of `make_notice`."""
+    """Return the notice of a crossed threshold; arguments as in `make_notice`."""
     data = event.data
     return BudgetNotice(
         id=event.id,

@@ -1,7 +1,7 @@
-"""Receiver, the port of consumers of notices: Python callables; webhooks later.
+"""Receiver: the port of consumers of notices, such as Python callables; webhooks later.
 
-A receiver answers each notice with an outcome. A webhook's answers fit: 2xx is `done`; a transport error or 5xx is `retry`, with
-`after` where it sends Retry-After; 410 is `disable`.
+A receiver returns an outcome for each notice. A webhook's responses fit: 2xx is `done`; a transport error or 5xx is `retry`, with
+`after` from Retry-After; 410 is `disable`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statemachines.callbacks import BudgetSelector, Selector
 __all__ = ["DONE", "Outcome", "Receiver", "deliver", "describe", "printable"]
 
 _LONGEST: Final = 500
-"""Longest message in an event (characters)."""
+"""Maximum length of a message in an event (characters)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -24,39 +24,39 @@ class Outcome:
     """Outcome of one delivery."""
 
     kind: Literal["done", "retry", "disable"]
-    """`done`: delivered. `retry`: deliver the same notice again. `disable`: deliver nothing until somebody resumes the receiver."""
+    """`done`: delivered. `retry`: deliver the same notice again. `disable`: deliver nothing until the receiver is resumed."""
     message: str = ""
-    """Why it is not done."""
+    """Reason why it is not done."""
     after: int | None = None
-    """Earliest delay of the retry (microseconds); `None`: the usual back-off."""
+    """Minimum delay of the retry (microseconds); `None`: the default back-off."""
 
 
 DONE: Final = Outcome("done")
 
 
 class Receiver(Protocol):
-    """Consumer of what it selects."""
+    """Consumer of the notices that it selects."""
 
     @property
     def name(self) -> str:
-        """Unique; the key of its cursor, so a renamed receiver begins at the beginning."""
+        """Unique name; the key of its cursor, so a renamed receiver starts at the beginning."""
 
     @property
     def origin(self) -> str:
-        """Where it was declared, for error messages."""
+        """Location of its declaration, for error messages."""
 
     @property
     def selector(self) -> Selector | BudgetSelector:
-        """Selects transitions, or crossed thresholds of budgets."""
+        """Selector of transitions, or of crossed thresholds of budgets."""
 
     @property
     def time_limit(self) -> int:
-        """Longest duration of one delivery (microseconds)."""
+        """Time limit of one delivery (microseconds)."""
 
     def receive(self, notice: Told) -> Outcome:
-        """Handle one notice. Called in order for each job, perhaps concurrently for jobs of different partitions.
+        """Process one notice. Called in order for each job, perhaps concurrently for jobs of different partitions.
 
-        An exception is the outcome `retry`.
+        An exception means the outcome `retry`.
         """
 
 
@@ -66,7 +66,7 @@ def deliver(receiver: Receiver, notice: Told) -> Outcome:
         return receiver.receive(notice)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  foreign code: even its SystemExit must not stop the engine
+    except BaseException as error:  # noqa: BLE001  third-party code: even its SystemExit must not stop the engine
         return Outcome("retry", describe(error))
 
 
@@ -76,5 +76,5 @@ def describe(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that an event can hold: Unicode, of bounded length."""
+    """Return a text that an event can store: valid Unicode, of bounded length."""
     return text.encode(errors="backslashreplace").decode()[:_LONGEST]

@@ -4,8 +4,8 @@
     def ring(notice: Notice) -> None:
         print(notice)
 
-Callbacks are found in the modules that the configuration names and through the entry points of installed packages, never by a path
-or the content of an event.
+Callbacks are found in the modules of the configuration and through the entry points of installed packages, never by a path or the
+content of an event.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from statemachines.names import hint
 __all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "budget_callback", "callback", "load"]
 
 ENTRY_POINTS: Final = "lahar.callbacks"
-"""Group of entry points; each names a callback or a module that declares callbacks."""
+"""Group of entry points, each for a callback or a module that declares callbacks."""
 
 TIME_LIMIT: Final = 30 * SECOND
 """Default time limit of a callable (microseconds)."""
@@ -62,13 +62,13 @@ class Callback:
     name: str
     selector: Selector | BudgetSelector
     function: Callable[[Any], object]
-    """Takes what is told of that which is selected."""
+    """Function of one argument: the notice."""
     time_limit: int = TIME_LIMIT
-    """Microseconds."""
+    """Time limit of one call (microseconds)."""
 
     @property
     def origin(self) -> str:
-        """The function's location: `module:name`."""
+        """Location of the function: `module:name`."""
         place: Any = self.function if hasattr(self.function, "__qualname__") else type(self.function)
         return f"{place.__module__}:{place.__qualname__}"
 
@@ -77,7 +77,7 @@ class Callback:
         return self.function(notice)
 
     def receive(self, notice: Told) -> Outcome:
-        """Call the function; its exception decides the outcome, its return value is ignored."""
+        """Call the function; its exception determines the outcome, its return value is ignored."""
         try:
             self.function(notice)
         except RetryLater as later:
@@ -88,7 +88,7 @@ class Callback:
 
 
 def _checked(declaration: Callable[P, R]) -> Callable[P, R]:
-    """Check what a declaration is called with; a mistake is a `CallbackError` with the place of the call."""
+    """Check the arguments of a declaration; a mistake is a `CallbackError` with the location of the call."""
     known = signature(declaration).parameters
     wanted = get_type_hints(declaration)
 
@@ -127,18 +127,18 @@ def callback(
     """Declare a function to be a callback.
 
     Args:
-        level: `job`, `task`, `replica`, or several; `None`, as in the next four: any.
+        level: `job`, `task`, `replica`, or several; `None` selects all, here and in the next four.
         from_: phases left.
         to: phases entered.
         reason: reasons.
         task: names of tasks.
-        labels: labels that the job must carry, all of them.
-        name: name of its cursor; `None`: the function's name. A callback with a new name begins at the beginning.
-        time_limit: how long one call may take (seconds).
+        labels: labels that the job must have, all of them.
+        name: name of its cursor; `None`: the function's name. A callback with a new name starts at the beginning.
+        time_limit: time limit of one call (seconds).
 
     Raises:
-        CallbackError: an argument is unknown or of a wrong type, the selection matches no transition, the name or the time limit is
-            invalid, or the function is asynchronous, a generator, or does not take exactly one argument.
+        CallbackError: an argument is unknown or has a wrong type, the selection matches no transition, the name or the time limit
+            is invalid, or the function is asynchronous, a generator, or does not take exactly one argument.
     """
 
     def declare(function: Callable[[Notice], object]) -> Callback:
@@ -161,12 +161,12 @@ def budget_callback(
     """Declare a function to be called when a threshold of a budget is crossed.
 
     Args:
-        tenant: whose; `None`: anybody's.
-        name: as of `callback`.
-        time_limit: as of `callback`.
+        tenant: tenants; `None`: all.
+        name: as in `callback`.
+        time_limit: as in `callback`.
 
     Raises:
-        CallbackError: as `callback`.
+        CallbackError: as in `callback`.
     """
 
     def declare(function: Callable[[BudgetNotice], object]) -> Callback:
@@ -178,7 +178,7 @@ def budget_callback(
 
 
 def _declared(function: Callable[[Any], object], name: str | None, time_limit: float) -> tuple[Callback, str]:
-    """Return a callback that selects everything, and how messages call it."""
+    """Return a callback that selects everything, and its name for messages."""
     called: str = getattr(function, "__name__", "") if name is None else name
     found = Callback(called, Selector(), function)
     where = f"callback {called!r} ({found.origin})"
@@ -255,11 +255,11 @@ def load(modules: Iterable[str] = (), beside: Path | None = None, *, entry_point
 
     Args:
         modules: dotted names of modules to import; callbacks among their attributes are registered.
-        beside: a directory that is searched first; `None`: only Python's search path.
-        entry_points: also register those that installed packages offer in the group `lahar.callbacks`.
+        beside: directory that is searched first; `None`: only Python's search path.
+        entry_points: also register those of installed packages in the group `lahar.callbacks`.
 
     Raises:
-        CallbackModuleError: a name is not a module's, its import fails, or it declares no callback.
+        CallbackModuleError: a name is not that of a module, its import fails, or it declares no callback.
         CallbackError: a callback's declaration is invalid.
         DuplicateCallbackError: two callbacks have the same name.
     """
@@ -284,7 +284,7 @@ def _add(registry: Registry, where: str, find: Callable[[], object]) -> None:
         found = find()
     except CallbackError:
         raise
-    except Exception as error:  # importing runs foreign code, which may raise anything
+    except Exception as error:  # the import runs third-party code, which may raise anything
         raise CallbackModuleError(f"callbacks: {where} cannot be imported: {describe(error)}") from error
     if isinstance(found, Callback):
         registry.add(found)

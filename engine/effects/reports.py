@@ -1,8 +1,8 @@
 """Reports on callbacks, as inputs.
 
-A failed delivery is an input of its job, so the job's history shows it. That a receiver is disabled or resumed belongs to no job:
-the subject is the receiver, so these reports are ordered and outlive the job, which may be parked or forgotten. The subject of a
-failed delivery about a budget is the receiver, too.
+A failed delivery is an input of its job, so the job's history shows it. The disabling or resuming of a receiver belongs to no job:
+the receiver is the subject, so these reports are ordered and outlive the job, which may be parked or forgotten. The receiver is
+also the subject of a failed delivery about a budget.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def delivery_id(name: str, event: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Stop:
-    """The delivery at which a receiver is disabled until a resume."""
+    """Delivery for which a receiver is disabled until a resume."""
 
     job: str
-    """The job of the delivery; empty for reports about the receiver alone, and about budgets."""
+    """Job of the delivery; empty for reports about the receiver alone, and about budgets."""
     cluster: str
     effect: str
     """Id of the delivery."""
     message: str = ""
-    """Why."""
+    """Error message."""
 
     @classmethod
     def at(cls, name: str, notice: Told, message: str) -> Stop:
@@ -47,19 +47,19 @@ class Stop:
 def report(
     name: str, stop: Stop, outcome: Literal["failed", "disabled", "resumed"], now: int, cause: str = "", principal: str = ""
 ) -> Message:
-    """Return the input that reports the outcome of a delivery or its receiver's state.
+    """Return the input that reports the outcome of a delivery, or the state of its receiver.
 
     Args:
         name: name of the receiver.
-        stop: the delivery, and why it failed.
+        stop: the delivery, and its failure.
         outcome: `failed`: the delivery is given up for now; `disabled`, `resumed`: the receiver.
-        now: the time (microseconds).
-        cause: id of the event to deliver; empty if a person asked.
+        now: current time (microseconds).
+        cause: id of the event to deliver; empty for a person's request.
         principal: principal of the report.
     """
     data = EffectReported(stop.effect, outcome, name, stop.message, principal=principal)
     subject = stop.job if outcome == "failed" and stop.job else f"callback/{name}"
-    # A delivery may be disabled again after a resume: only the time distinguishes these reports.
+    # A delivery may be disabled again after a resume; only the time distinguishes these reports.
     identity = digest(f"report\x1f{stop.effect}\x1f{outcome}\x1f{now}".encode())
     event: Event[Data] = Event(identity, SOURCE, data.TYPE, subject, now, now, 0, subject, cause, stop.cluster, data)
     return encode(event)
