@@ -1,6 +1,6 @@
-"""The file of a projection: its path, creation and permissions, which are no wider than the log's.
+"""File of a projection: its path, creation and permissions, which are no wider than the log's.
 
-It holds only data from the log: it may be deleted at any time, and the next query rebuilds it.
+It has only data from the log: it may be deleted at any time, and the next query rebuilds it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.log.side_file import open_beside, path_beside
 __all__ = ["ENDING", "delete_file", "open_connection", "place_of"]
 
 ENDING: Final = "-projection"
-"""Suffix of the file's name, after that of the log's own file."""
+"""Suffix of the file's name, after the name of the log file."""
 
 _PRIVATE: Final = 0o700
 
@@ -29,8 +29,8 @@ def place_of(url: str, environment: Mapping[str, str]) -> Path | None:
 
     Args:
         url: URL of the log.
-        environment: `XDG_CACHE_HOME`, `HOME` and the settings that identify a log on Kafka (`KAFKA_BOOTSTRAP_SERVERS`,
-            `KAFKA_TOPIC_PREFIX`, in any case of letters).
+        environment: environment variables `XDG_CACHE_HOME`, `HOME` and the settings that identify a log on Kafka
+            (`KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_TOPIC_PREFIX`, in any letter case).
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite":
@@ -49,16 +49,15 @@ def place_of(url: str, environment: Mapping[str, str]) -> Path | None:
 def open_connection(path: Path | None, patience: float) -> sqlite3.Connection:
     """Open or create the file of a projection; if that fails, a database in memory.
 
-    Memory is used too if the path is a link, or a file of a user who may not write the log: answers are read from the projection,
-        and
-    a file that does not belong to this log is emptied. In a read-only file, writes raise sqlite3.OperationalError.
+    Memory is also used if the path is a link, or a file of a user who may not write the log, because queries trust the file and a
+    file of another log is emptied. In a read-only file, writes raise sqlite3.OperationalError.
 
     Args:
-        path: as `place_of` returns it.
-        patience: longest wait for another process's lock (seconds).
+        path: path from `place_of`.
+        patience: maximum wait for another process's lock (seconds).
     """
     if path is not None:
-        # An unwritable folder, a full disk: the answer is then folded from the log itself.
+        # An unwritable folder or a full disk: the query then folds the log itself.
         with suppress(OSError, sqlite3.Error):
             if not os.path.lexists(path):
                 _make(path)
@@ -72,7 +71,7 @@ def _log_of(path: Path) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether only users who may write the log, or root, can have created the file and SQLite's files beside it."""
+    """Return true if only root and users who may write the log can have created the file and SQLite's files beside it."""
     log = _log_of(path)
     meant = log.stat() if log.exists() else None
     owners = {0, os.geteuid(), *(() if meant is None else (meant.st_uid,))}
@@ -98,8 +97,8 @@ def _opened(path: Path, patience: float) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
     if mode == "rw":
-        with suppress(sqlite3.DatabaseError):  # not a database: the first query finds that
-            # No fsync per transaction: rows lost in a power failure are read from the log again.
+        with suppress(sqlite3.DatabaseError):  # the first query detects a file that is not a database
+            # No fsync per transaction, because rows lost in a power failure are read from the log again.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA journal_mode = WAL")
     return connection

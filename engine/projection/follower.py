@@ -1,4 +1,4 @@
-"""Keeps the projection near the end of the log, in a thread beside a process's work."""
+"""Follower of the log that keeps the projection current, in a thread beside a process's work."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engine.projection.projection import Projection
 __all__ = ["Follower"]
 
 _MOST: Final = 2_000
-"""Events per step: some 20 ms."""
+"""Maximum number of events per step: about 20 ms."""
 _IDLE_SECONDS: Final = 1.0
 """Pause between steps (seconds) at the end of the log, or while another process writes the file."""
 _SHARE: Final = 0.1
-"""Share of a core while there are events to apply. At 4,000 observations a second it takes 0.06."""
+"""Share of a core while there are events to apply. At 4,000 observations a second it uses 0.06."""
 _CLOSE_SECONDS: Final = 5.0
 _BACK_OFF: Final = BackOff(SECOND, 30 * SECOND)
 
@@ -30,26 +30,26 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class Follower:
-    """Keeps the projection's file near the end of a log, so that questions catch up quickly; its failures end nothing else.
+    """Keeps the projection's file near the end of a log, so that queries catch up quickly; its failures do not end the process.
 
-    A context manager with a thread of its own: a slow log delays nothing else. Processes on one machine share the
-    file; one that finds another writing it waits.
+    A context manager with a thread of its own, so that a slow log delays nothing else. Processes on one machine share the file; a
+    process that finds another one writing it waits.
     """
 
     def __init__(self, path: Path | None, log: SearchableLog, most: int = _MOST) -> None:
         """Open the file.
 
         Args:
-            path: as `place_of` returns it; without a file, nothing is followed.
-            log: the log to follow.
-            most: largest number of events per step.
+            path: path from `place_of`; without a file, nothing is followed.
+            log: log to follow.
+            most: maximum number of events per step.
         """
         self._log: Final = log
         self._most: Final = most
         self._projection: Final = Projection(path, patience=0)
         self._failures = 0
         self._stop: Final = threading.Event()
-        # A daemon thread: a log that does not answer must not keep the process from ending.
+        # A daemon thread, so that a log that does not answer cannot keep the process alive.
         self._thread: Final = threading.Thread(target=self._run, name="lahar-projection", daemon=True)
 
     def step(self) -> float | None:
@@ -62,7 +62,7 @@ class Follower:
         try:
             taken = self._projection.follow(self._log, self._most)
         except LogUnavailableError:
-            # The shards meet the same error and report it.
+            # The shards get the same error and report it.
             self._failures += 1
             return _BACK_OFF.delay(self._failures) / SECOND
         except Exception as error:  # noqa: BLE001  no failure here may end the process

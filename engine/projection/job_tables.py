@@ -1,4 +1,4 @@
-"""The read model of jobs: a row per job, per live attempt, and per change of the number of devices in use."""
+"""Read model of jobs: a row per job, per live attempt, and per change of the number of devices in use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["JobTables"]
 T = TypeVar("T")
 
 _SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
-"""Fields of a line that are texts or numbers: all but its open attempts, nodes and ends."""
+"""Text and number fields of a line: all but its open attempts, nodes and ends."""
 _SCALAR: Final = attrgetter(*_SCALARS)
 _LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked", "last_end"))
 _FACTS: Final = "begun, first_running, without_end"
@@ -45,11 +45,11 @@ _OF_SUMS: Final = frozenset(SUMMARISED)
 _FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace", "name")
 _LARGEST: Final = 2**63 - 1
 _PARAMETERS: Final = 500
-"""Values in one query."""
+"""Maximum number of values in one query."""
 _KEPT: Final = 20_000
-"""Jobs kept in memory between two batches; about 1 KB each."""
+"""Number of jobs kept in memory between two batches; about 1 KB each."""
 _SHORT: Final = 500
-"""Longest list whose parsed form is cached (characters)."""
+"""Maximum length of a list whose parsed form is cached (characters)."""
 
 _TABLES: Final = """
 CREATE TABLE jobs (
@@ -109,7 +109,7 @@ INSERT INTO totals VALUES (0, 0, 0);
 
 
 class JobTables:
-    """Follows `job-events`; answers as the folds `Listing` and `Summary` do, and resolves names."""
+    """Tables of `job-events`; they give the results of the folds `Listing` and `Summary`, and resolve names."""
 
     NAME: ClassVar[str] = "jobs"
     VERSION: ClassVar[int] = 4
@@ -136,7 +136,7 @@ class JobTables:
         self._changed: dict[str, None] = {}
         self._slots: dict[tuple[int, Slot], JobFacts] = {}
         self._begun: list[int] = []
-        """Numbers of jobs that were opened again."""
+        """Row numbers of jobs that were reopened."""
         self._reclaimed = False
         self._rejected_rows = self._listed = self._summarised = 0
 
@@ -215,7 +215,7 @@ class JobTables:
         )
         for _, job in changed:
             job.devices.clear()
-        if self._reclaimed:  # all of them, in order: few jobs are parked before they are opened
+        if self._reclaimed:  # rewritten as a whole, in order: few jobs are parked before they are opened
             run("DELETE FROM claimed")
             many("INSERT INTO claimed VALUES (?,?)", [(subject, self._waiting().dump(subject)) for subject in self._waiting()])
         times = (self._rejected_rows, self._listed, self._summarised)
@@ -224,7 +224,7 @@ class JobTables:
         if len(self._jobs) > _KEPT:
             self._jobs = {}
 
-    # --- answers --------------------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------------------
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that match a filter, `in_order`."""
@@ -267,7 +267,7 @@ class JobTables:
         return found
 
     def named(self, names: frozenset[str]) -> Iterator[NamedJob]:
-        """Yield the jobs with one of some names, in the order of the log, then parked subjects."""
+        """Yield the jobs with one of the names, in log order, then parked subjects."""
         query = "SELECT id, cluster, namespace, name, begun FROM jobs"
         rows = self._connection.execute(
             f"{query} WHERE name IN {_marks(names)} ORDER BY number",
@@ -280,13 +280,13 @@ class JobTables:
                 yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
 
     def beginning(self, prefix: str) -> Iterator[NamedJob]:
-        """Yield the jobs whose names begin so, by name."""
+        """Yield the jobs whose names have a prefix, by name."""
         query = "SELECT id, cluster, namespace, name, begun FROM jobs WHERE name >= ? AND substr(name, 1, ?) = ? ORDER BY name"
         for job, cluster, namespace, name, begun in self._connection.execute(query, (_bound(prefix), len(prefix), _bound(prefix))):
             yield NamedJob(job, cluster, namespace, name, begun, is_job=True)
 
     def names(self, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
-        """Return namespace, name and tenant of jobs, by id; those that are not opened are left out."""
+        """Return namespace, name and tenant by job id; unopened jobs are left out."""
         found: dict[str, tuple[str, str, str]] = {}
         for at in range(0, len(ids), _PARAMETERS):
             some = ids[at : at + _PARAMETERS]
@@ -354,7 +354,7 @@ def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
 
 
 def _stored(number: int) -> int | str:
-    """Return a whole number as SQLite keeps it: as text beyond 64 bits."""
+    """Return an integer as SQLite stores it: as text beyond 64 bits."""
     return number if -_LARGEST <= number <= _LARGEST else str(number)
 
 
@@ -364,7 +364,7 @@ def _used(columns: Sequence[Any]) -> Use:
 
 
 def _bound(text: str) -> str:
-    """Return a text as a SQLite parameter; one that is not Unicode, as command-line bytes may be, matches nothing."""
+    """Return a text as a SQLite parameter; one that is not valid Unicode, as command-line bytes may be, matches nothing."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -376,7 +376,7 @@ def _written(content: object) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def _short(cached: _lru_cache_wrapper[T], value: Any, most: int = 4) -> T:  # noqa: ANN401  whatever the function takes
+def _short(cached: _lru_cache_wrapper[T], value: Any, most: int = 4) -> T:  # noqa: ANN401  the argument of the function
     """Return a function's result, cached for short values only: long ones are growing lists that rarely repeat."""
     return cached(value) if len(value) <= most else cached.__wrapped__(value)
 

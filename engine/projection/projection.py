@@ -1,8 +1,8 @@
-"""The projection of a log: read models and their positions in the log, in one SQLite file.
+"""Projection of a log: read models and their positions in the log, in one SQLite file.
 
-A query catches it up first; `lahar run` and workers may follow continuously. Rows and positions change in one transaction, by one
-process at a time, so any number of followers write nothing twice. It is dropped and rebuilt if it is from another release or
-another log, damaged, behind the log's retention, or ahead of the log.
+A query first catches up with the log; `lahar run` and workers may follow it continuously. Rows and positions change in one
+transaction, by one process at a time, so several followers never write twice. The file is dropped and rebuilt if it is from another
+release or another log, damaged, behind the log's retention, or ahead of the log.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ M = TypeVar("M")
 T = TypeVar("T")
 
 READ_MODELS: Final[tuple[type[ReadModel], ...]] = (JobTables, UsageTables)
-"""The read models of a projection; a stage with lists of its own adds its tables here."""
+"""Read models of a projection; a stage with lists of its own adds its tables here."""
 
 _MOST: Final = 20_000
-"""Events per transaction: some 0.2 s, during which other followers wait. With 5,000, each event takes a quarter longer: a job with
-events in two transactions is written twice."""
+"""Events per transaction: about 0.2 s, during which other followers wait. With 5,000, each event takes a quarter longer, because a
+job with events in two transactions is written twice."""
 
 _FORM: Final = sha256("".join(f"{model.NAME}{model.VERSION}{model.TABLES}" for model in READ_MODELS).encode()).hexdigest()
 
@@ -59,7 +59,7 @@ CREATE TABLE places (
 _Places = dict[Partition, Place]
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
-"""SQLite's errors for a damaged file, one of another kind, or other tables than recorded."""
+"""SQLite's error codes for a damaged file, one of another kind, or unexpected tables."""
 
 
 class Projection:
@@ -69,8 +69,8 @@ class Projection:
         """Open or create the file.
 
         Args:
-            path: as `place_of` returns it; `None`, or if it cannot be used: in memory.
-            patience: longest wait for another follower's lock (seconds).
+            path: path from `place_of`; `None`, or an unusable file: in memory.
+            patience: maximum wait for another follower's lock (seconds).
         """
         self._path: Final = path
         self._patience: Final = patience
@@ -80,13 +80,13 @@ class Projection:
         self._connection = open_connection(path, self._patience)
         self._models: list[ReadModel] = [model(self._connection) for model in READ_MODELS]
         self._checked = False
-        """The positions were checked against the log."""
+        """True once the positions were checked against the log."""
         self._seen: _Places | None = None
-        """Positions after this follower's last transaction: the models' caches are valid for these."""
+        """Positions after this follower's last transaction, for which the models' caches are valid."""
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is stored in a file."""
+        """True if it is stored in a file."""
         return bool(self._connection.execute("PRAGMA database_list").fetchone()[2])
 
     def close(self) -> None:
@@ -107,18 +107,18 @@ class Projection:
         *,
         behind: Callable[[int, Exception], object] | None = None,
     ) -> T:
-        """Catch up with a log, and return the answer to a question as of its end.
+        """Catch up with a log, and return the result of a query at its end.
 
         Args:
-            log: always the same one.
-            model: the read model to ask.
-            question: called in one read transaction; must not keep its argument.
-            behind: called if the log cannot be read to its end, with the recorded time of the last event applied (microseconds) and
-                the error; the answer is then as of that time. `None`: the error is raised instead.
+            log: log to follow; always the same one.
+            model: read model to query.
+            question: query, called in one read transaction; must not keep its argument.
+            behind: called if the log cannot be read to its end, with the recorded time of the last applied event (microseconds) and
+                the error; the result is then as of that time. `None`: the error is raised instead.
 
         Raises:
             LogError: the log cannot be read to its end.
-            EventError: an event cannot be read.
+            EventError: an event cannot be decoded.
         """
 
         def answer() -> T:
@@ -138,31 +138,31 @@ class Projection:
         try:
             return self._sound(answer)
         except (sqlite3.Error, JSONDecodeError):
-            # A full disk, a file that only others may write and that is behind: the answer is folded from the log itself.
+            # A full disk, or an outdated file that only others may write: the query then folds the log itself.
             self.close()
             self._connect(None)
             return answer()
 
     def follow(self, log: SearchableLog, most: int = _MOST) -> int:
-        """Apply the next events of a log, in one transaction; return how many.
+        """Apply the next events of a log in one transaction; return their number.
 
         Args:
-            log: always the same one.
-            most: largest number of events.
+            log: log to follow; always the same one.
+            most: maximum number of events.
 
         Raises:
             LogError: the log cannot be read at the next position.
-            EventError: an event there cannot be read.
+            EventError: an event there cannot be decoded.
             sqlite3.Error: the file cannot be written; it is unchanged.
         """
         return self._sound(lambda: self._follow(log, most))
 
     def _sound(self, work: Callable[[], T]) -> T:
-        """Run some work on the file; if the file is damaged, once more on a new one."""
+        """Run a function on the file; if the file is damaged, repeat it on a new one."""
         try:
             return work()
         except (sqlite3.DatabaseError, JSONDecodeError) as error:
-            # An error without a code is an undecodable text.
+            # An error without a code means an undecodable text.
             if self._path is None or getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _DAMAGED:
                 raise
         self.close()
@@ -222,7 +222,7 @@ class Projection:
             raise
 
     def positions(self) -> _Places | None:
-        """Return the file's positions; `None`: its tables are not of this form."""
+        """Return the file's positions; `None`: its tables have another form."""
         if not self._connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'form'").fetchone()[0]:
             return None
         if self._connection.execute("SELECT digest FROM form").fetchone() != (_FORM,):
@@ -231,7 +231,7 @@ class Projection:
         return {Partition(topic, number): Place(*place) for topic, number, *place in rows}
 
     def _continued(self, log: SearchableLog, ends: Mapping[Partition, int]) -> _Places:
-        """Return the positions to continue from; if they are not of this log, the file is emptied first."""
+        """Return the positions to continue from; the file is emptied first if they are not of this log."""
         places = self.positions()
         if places is None or not self._fits(log, ends, places):
             self._empty()
@@ -242,7 +242,7 @@ class Projection:
         return places
 
     def _fits(self, log: SearchableLog, ends: Mapping[Partition, int], places: _Places) -> bool:
-        """Return whether these positions are of this log and can be continued."""
+        """Return true if these positions are of this log and can be continued."""
         if any(place.next > ends.get(at, -1) for at, place in places.items()):
             return False
         if not self._checked:
@@ -283,7 +283,7 @@ def _next(places: Mapping[Partition, Place], partition: Partition) -> int:
 
 
 def _names() -> set[str]:
-    """Return the event types that are read, including earlier names."""
+    """Return the event types to read, including earlier names."""
     names = set(_TYPES)
     while older := {old for old, (new, _) in UPCASTERS.items() if new in names} - names:
         names |= older

@@ -1,4 +1,4 @@
-"""A read model: tables of the projection, and the events that they are folded from."""
+"""Read model: tables of the projection, and the events from which they are folded."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["ReadModel"]
 
 
 class ReadModel(Protocol):
-    """The tables of one subject. Receives batches of events (`apply`), then writes them in a transaction (`write`)."""
+    """Tables of one subject. Receives batches of events (`apply`), then writes them in a transaction (`write`)."""
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
-    """Incremented when the same events give other rows: the projection is then rebuilt."""
+    """Incremented when the same events give other rows, so that the projection is rebuilt."""
     TABLES: ClassVar[str]
-    """SQL that makes its tables."""
+    """SQL that creates its tables."""
     TOPICS: ClassVar[tuple[Topic, ...]]
     TYPES: ClassVar[Collection[str]]
-    """Types of the events to apply."""
+    """Event types to apply."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Use the connection of the projection; the tables may not exist yet."""

@@ -1,4 +1,4 @@
-"""The read model of billing: effective runs, reversals included, and attempts that could not be charged."""
+"""Read model of billing: valid runs, including reversals, and attempts that could not be charged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RunFilter(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An attempt whose use could not be charged."""
+    """Attempt whose usage could not be charged."""
 
     job: str
     task: str
@@ -73,7 +73,7 @@ class Failure(NamedTuple):
 
 
 class UsageTables:
-    """Follows `billing`."""
+    """Tables of `billing`."""
 
     NAME: ClassVar[str] = "usage"
     VERSION: ClassVar[int] = 2
@@ -86,7 +86,7 @@ class UsageTables:
         self._connection: Final = connection
         self._new: list[tuple[Any, ...]] = []
         self._failed: bool | None = None
-        """Whether any attempt could not be charged; `None`: not looked up yet."""
+        """True if an attempt could not be charged; `None`: unknown."""
 
     # --- following ------------------------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class UsageTables:
             self._connection.execute("INSERT OR REPLACE INTO failed VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def _charged(self, job: str, data: UsageRecorded | UsageWithdrawn) -> None:
-        """Note that an attempt can be charged."""
+        """Remove an attempt from those that could not be charged."""
         run = self._connection.execute
         if self._failed is None:
             self._failed = run("SELECT 1 FROM failed LIMIT 1").fetchone() is not None
@@ -159,24 +159,24 @@ class UsageTables:
     def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         self._connection.executemany(f"INSERT INTO usage VALUES ({','.join('?' * _COLUMNS)})", rows)  # noqa: S608 - as above
 
-    # --- answers --------------------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------------------
 
     def periods(self) -> list[str]:
         """Return the months whose invoices have entries."""
         return [period for (period,) in self._connection.execute("SELECT DISTINCT period FROM usage ORDER BY period")]
 
     def runs(self, wanted: RunFilter) -> Iterator[Event[UsageRecorded]]:
-        """Yield the effective runs, in the order of exports: always the same for one log."""
+        """Yield the valid runs in the order of exports, which is always the same for one log."""
         conditions, given = _conditions(wanted)
         for row in self._connection.execute(f"SELECT * FROM usage {conditions} {_ORDER}", given):  # noqa: S608 - as above
             yield _event(row)
 
     def failures(self, wanted: RunFilter, most: int) -> tuple[int, list[Failure]]:
-        """Return how many attempts could not be charged, and the first of them; they are of no month.
+        """Return the number of attempts that could not be charged, and the first of them; they have no month.
 
         Args:
-            wanted: whose; its month does not count.
-            most: return so many at most.
+            wanted: filter, without its month.
+            most: maximum number of attempts to return.
         """
         conditions, given = _conditions(wanted._replace(period=None))
         run = self._connection.execute
@@ -192,7 +192,7 @@ class UsageTables:
 
 
 def _conditions(wanted: RunFilter) -> tuple[str, list[str]]:
-    """Return a filter as SQL, and its values."""
+    """Return the SQL condition of a filter, and its values."""
     where, given = ([], []) if wanted.other else (["kind <> ?"], [OTHER])
     for name in ("period", "tenant", "job"):
         if (value := getattr(wanted, name)) is not None:
