@@ -1,7 +1,7 @@
-"""Callbacks of a process: registration, and the times of delivery.
+"""Callbacks of a process: their registration, and the times of delivery.
 
-A module is searched beside the configuration file that names it, then on Python's path. Modules in the `lahar.toml` of the working
-directory are not imported: its author need not be the user who runs the command.
+A module is searched in the folder of the configuration file that names it, then on Python's path. Modules named in a `lahar.toml`
+of the working directory are not imported, because its author may not be the user who runs the command.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Callbacks:
         metrics: CollectorRegistry | None = None,
         our_turn: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Begin at each callback's cursor in a log; may be repeated without effect until `close`.
+        """Start at each callback's cursor in a log; repeated calls have no effect until `close`.
 
         Args:
-            log: writable.
-            started: when this process began, or the first recorded time of its inputs (microseconds); events recorded before are
+            log: writable log.
+            started: start of this process, or the first recorded time of its inputs (microseconds); events recorded before are
                 delivered as `catchup`.
             metrics: registry for the callbacks' metrics.
-            our_turn: returns, from any thread, whether no other process delivers.
+            our_turn: returns true if no other process delivers; called from any thread.
         """
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(log, self._registry, started=started, executor=self._executor(), our_turn=our_turn)
@@ -116,7 +116,7 @@ class Callbacks:
 
     @property
     def any(self) -> bool:
-        """Return whether there are any."""
+        """True if callbacks are registered."""
         return len(self._registry) > 0
 
     def _status(self) -> list[CallbackStatus]:
@@ -124,12 +124,12 @@ class Callbacks:
         return [] if dispatcher is None else dispatcher.status()
 
     def _apart(self) -> AbstractContextManager[object]:
-        """Keep callbacks' output out of an answer in JSON."""
+        """Redirect callbacks' output to standard error, if standard output is JSON."""
         return redirect_stdout(sys.stderr) if self._reporter.as_json else nullcontext()
 
 
 class CallbackTurn:
-    """Callbacks of a long-running process, delivered while it is this process's turn."""
+    """Callbacks of a long-running process, delivered during its turns."""
 
     def __init__(
         self,
@@ -139,15 +139,15 @@ class CallbackTurn:
         metrics: CollectorRegistry,
         our_turn: Callable[[], bool],
     ) -> None:
-        """Deliver nothing yet.
+        """Configure the delivery; nothing is delivered yet.
 
         Args:
-            log: writable.
-            callbacks: the callbacks.
+            log: writable log.
+            callbacks: registered callbacks.
             warn: called with the error when the log becomes unusable.
             metrics: registry for the callbacks' metrics.
-            our_turn: returns, from any thread, whether no other process may be delivering. Otherwise nothing is delivered and no
-                cursor is saved: the other process continues from the saved cursors, and ours are older.
+            our_turn: returns true if no other process may be delivering; called from any thread. Otherwise nothing is delivered and
+                no cursor is saved, because the other process continues from the saved cursors, which are newer.
         """
         self._log = log
         self._callbacks = callbacks
@@ -157,13 +157,13 @@ class CallbackTurn:
         self._failures = 0
         self._active = False
         self.trouble: tuple[str, ...] = ()
-        """Why the log cannot be used now."""
+        """Reason why the log cannot be used; empty if it can."""
 
     def step(self) -> float:
-        """Deliver due events; at the first call, begin at the saved cursors.
+        """Deliver due events; the first call starts at the saved cursors.
 
         Returns:
-            Seconds without work; 0: call again at once, the log was waited for.
+            Seconds until the next call; 0: call again at once, because this call waited for the log.
 
         Raises:
             LogError: the log cannot be used, and waiting does not help.
@@ -191,7 +191,7 @@ class CallbackTurn:
         try:
             self._callbacks.close()
         except LogError as error:
-            # The next process begins at the saved cursors: it delivers some notices again.
+            # The next process starts at the saved cursors, so it delivers some notices again.
             self._warn(f"callbacks: {error}")
 
 

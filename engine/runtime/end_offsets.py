@@ -26,11 +26,12 @@ class Ends:
         self._answered: threading.Event | None = None
 
     def ask(self, processors: Iterable[Watched]) -> _Answers:
-        """Return the ends of the partitions that some processors read and write, up to date if the log answers soon.
+        """Return the ends of the input and output partitions of some processors, current ones if the log answers soon.
 
         Returns:
-            Partition → readable end, and end of all records (`None` in a log without open transactions). Omits partitions for which
-            the log has never answered.
+            By partition, the readable end and the end of all records (`None` in a log without open transactions). Partitions for
+            which
+                the log has never answered are left out.
         """
         wanted: dict[Partition, Log] = {}
         for processor in processors:
@@ -50,7 +51,7 @@ class Ends:
     def _inquire(self, log: Log, partitions: list[Partition], answered: threading.Event) -> None:
         try:
             self._answers = _asked(log, partitions)
-        except Exception:  # noqa: BLE001, S110  the shards meet and report the same error; the last answer stays
+        except Exception:  # noqa: BLE001, S110  the shards report the same error; the last answer is kept
             pass
         finally:
             with self._lock:

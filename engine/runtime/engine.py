@@ -28,7 +28,7 @@ __all__ = ["Engine", "run_lock", "watchdog_of"]
 
 
 def run_lock(settings: Settings) -> RunLock | None:
-    """Return the run lock of a log; `None` for one that needs none: in memory, or shared by workers."""
+    """Return the run lock of a log; `None` for a log in memory, or one shared by workers."""
     scheme, _, rest = settings.log.partition(":")
     return RunLock(Path(rest)) if scheme == "sqlite" else None
 
@@ -39,22 +39,21 @@ def watchdog_of(settings: Settings, *, hosted: bool = False) -> Watchdog:
 
 
 class Engine:
-    """Runs the shards of some stages, stage by stage in the order given: a stage is quiet before the next one begins.
+    """Runs the shards of some stages, stage by stage in the given order: a stage is quiet before the next one begins.
 
-    A stage may write inputs of an earlier one, so they take turns until all are quiet.
+    A stage may write inputs of an earlier one, so the stages repeat until all are quiet.
     """
 
     def __init__(
         self, stages: Sequence[Sequence[Processor[Any]]], watchdog: Watchdog, *, threads: bool = False, hosted: bool = False
     ) -> None:
-        """Describe the engine; nothing is opened yet.
+        """Configure the engine; nothing is opened yet.
 
         Args:
-            stages: the processors of each stage's shards, in order.
+            stages: processors of each stage's shards, in order.
             watchdog: watchdog of the processors.
-            threads: run the shards of a stage concurrently, each opened again in a thread of its own: for a log that answers
-                slowly.
-            hosted: whether this code runs inside another program: its garbage collector and switch interval then stay as they are.
+            threads: run the shards of a stage concurrently, each reopened in a thread of its own, for a log with high latency.
+            hosted: true inside another program, whose garbage collector and switch interval stay unchanged.
         """
         self._threads = threads
         self._hosted = hosted
@@ -69,11 +68,11 @@ class Engine:
         """Return the engine of a log.
 
         Args:
-            log: writable.
-            stages: in order.
-            settings: name the log and set the time limit of a decision.
-            observer: observes the processors.
-            hosted: whether this code runs inside another program: its settings then stay as they are.
+            log: writable log.
+            stages: stages in order.
+            settings: settings with the log and the time limit of a decision.
+            observer: observer of the processors.
+            hosted: true inside another program, whose settings stay unchanged.
         """
         watchdog = watchdog_of(settings, hosted=hosted)
         processors = [
@@ -87,11 +86,11 @@ class Engine:
 
     @property
     def processors(self) -> list[Processor[Any]]:
-        """One per shard."""
+        """Processors of all shards."""
         return [processor for stage in self._stages for processor in stage]
 
     def open(self) -> None:
-        """Take over all shards and recover their states.
+        """Open all shards and recover their states.
 
         Raises:
             LogError: see `Processor.open`.
@@ -105,15 +104,15 @@ class Engine:
             processor.close()
 
     def not_open(self) -> list[str]:
-        """Return why shards are not running now. Callable from any thread.
+        """Return the reasons why shards are not running now. Callable from any thread.
 
-        With `threads` empty: quiet shards are closed.
+        With `threads` it is empty, because quiet shards are closed.
         """
         waiting = [] if self._threads else [processor.shard for processor in self.processors if not processor.is_open]
         return [f"shard {shard} is not open" for shard in waiting]
 
     def next_timer(self) -> int | None:
-        """Return when the next timer of a job is due (microseconds); `None`: none is set, or all shards are closed."""
+        """Return the due time of the next timer of a job (microseconds); `None`: none is set, or all shards are closed."""
         open_ones = [one for stage in self._stages for one in stage if one.is_open and takes_inputs(one.stage)]
         return min((due for one in open_ones if (due := one.stage.due(one.state)) is not None), default=None)
 
@@ -122,7 +121,7 @@ class Engine:
         return sum(processor.lag() for processor in self.processors)
 
     def taken(self) -> int:
-        """Return the number of inputs ever taken; the shards must be open."""
+        """Return the number of inputs ever processed; the shards must be open."""
         return sum(processor.received for processor in self.processors)
 
     def run_until_quiet(self, on_progress: Callable[[], object] = lambda: None) -> int:
@@ -132,8 +131,7 @@ class Engine:
             on_progress: called after each batch; with `threads` from any thread.
 
         Returns:
-            Inputs taken and timers fired by the stages that take producers' inputs; other stages' work is
-            not counted.
+            Inputs processed and timers fired by the stages that read producers' inputs; the work of other stages does not count.
 
         Raises:
             LogError: a shard cannot continue; the others stop after their transactions.
@@ -163,7 +161,7 @@ class Engine:
                     processor.open(self._stop.is_set)
                 return self._run_shard(processor, after_commit)
             except StoppedRecoveryError:
-                return 0  # the error is raised elsewhere
+                return 0  # another thread raises the error
             except BaseException:
                 self._stop.set()
                 raise
@@ -178,7 +176,7 @@ class Engine:
             try:
                 return sum(threads.map(work, stage))
             finally:
-                # Also after an interrupt of this thread: the others end soon.
+                # Also after an interrupt of this thread, because the other threads end soon.
                 self._stop.set()
 
     def _run_shard(self, processor: Processor[Any], after_commit: Callable[[], object]) -> int:

@@ -1,12 +1,12 @@
-"""Errors of the command: one line for people and one documented exit code each.
+"""Errors of the command: a one-line message and a documented exit code each.
 
-NotFoundError         the named thing is not in the log
+NotFoundError         the named object is not in the log
 
 | code | meaning                                                         |
 |------|-----------------------------------------------------------------|
-| 0    | done                                                            |
-| 1    | a finding: a check failed, two things differ, objects could not |
-|      | be read                                                         |
+| 0    | success                                                         |
+| 1    | a finding: a check failed, two histories differ, objects could  |
+|      | not be read                                                     |
 | 2    | bad input: options, a file, a value, an event                   |
 | 3    | not found                                                       |
 | 4    | the log is unavailable, damaged, or was taken over              |
@@ -53,21 +53,21 @@ INTERRUPTED: Final = 130
 
 
 class NotFoundError(LookupError):
-    """Raised when a job, an event type, a topic or another thing that the user named does not exist."""
+    """Raised when a job, an event type, a topic or another object that the user named does not exist."""
 
     def __init__(self, what: str, name: str | None, remedy: str) -> None:
         super().__init__(f"no {what}{'' if name is None else f' {name!r}'}: {remedy}")
 
 
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
-    (BrokenPipeError, OK),  # the reader of our output has closed it (`lahar events | head`)
+    (BrokenPipeError, OK),  # the reader of standard output has closed it (`lahar events | head`)
     (LogError, LOG_UNAVAILABLE),
     (NotFoundError, NOT_FOUND),
     (NotInLogError, NOT_FOUND),
     (UnknownCallbackError, NOT_FOUND),
     (DamagedFileError, FINDING),
     (ValueError, BAD_INPUT),  # EventError, pydantic's ValidationError, JSON and Unicode errors are all ValueErrors
-    (OSError, BAD_INPUT),  # a file that the user named; the log wraps its own
+    (OSError, BAD_INPUT),  # a file named by the user; the log converts errors of its own files
 )
 
 
@@ -82,11 +82,11 @@ def exit_code(error: BaseException) -> int:
 
 
 def describe(error: BaseException, fields: Iterable[str] = ()) -> str:
-    """Return one line for people: what happened and what to do; empty if nothing need be said.
+    """Return a one-line message with the problem and the remedy; empty if no message is needed.
 
     Args:
-        error: what was raised.
-        fields: names of fields, one of which may be meant by one that validation does not know.
+        error: the error.
+        fields: known field names, for a suggestion about an unknown one.
     """
     if is_interrupt(error) or isinstance(error, BrokenPipeError):
         return ""

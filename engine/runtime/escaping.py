@@ -1,4 +1,4 @@
-"""Escapes control characters, line ends and changes of text direction in answers: tenants choose names and reasons."""
+"""Escaping of control characters, line ends and changes of text direction in output, because tenants choose names and reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VISIBLE: Final = {code: repr(chr(code))[1:-1] for code in CONTROLS}
 
 
 def visible(text: str) -> str:
-    """Return a text as one line, with control characters escaped as Python writes them."""
+    """Return a text as one line, with control characters escaped as in Python."""
     return text if text.isprintable() else text.translate(_VISIBLE)
 
 

@@ -1,8 +1,8 @@
-"""Controls the garbage collector of a process with millions of live objects.
+"""Control of the garbage collector in a process with millions of live objects.
 
 A full collection visits all of them: with 100,000 live jobs it stops the engine for more than a second, repeatedly while the state
-grows. The state has no cycles, so objects that survive a commit are frozen (`gc.freeze`) after a young collection; a collection
-then costs as much as was allocated since the last one.
+grows. The state has no cycles, so objects that survive a commit are frozen (`gc.freeze`) after a young collection; the cost of a
+collection then depends only on the allocations since the last one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from engine.gc_pause import collector_paused
 __all__ = ["GcControl", "freeze_live_objects"]
 
 _EVERY: Final = 10
-"""Calls of `tick` between two collections: up to 5,000 inputs, 10,000 in live workers on Kafka. A collection then takes some 7 ms,
-3 of them for objects in use in all shards at that moment."""
+"""Calls of `tick` between two collections: up to 5,000 inputs, 10,000 in live workers on Kafka. A collection then takes about 7 ms,
+of which 3 are for objects in use in all shards at the time."""
 
 
 class GcControl:
-    """Collects between commits instead of at arbitrary times. One serves all threads of a process."""
+    """Collects garbage between commits instead of at arbitrary times. One instance serves all threads of a process."""
 
     def __init__(self, every: int = _EVERY) -> None:
-        """Collect at each so many calls of `tick`."""
+        """Collect at every `every`-th call of `tick`."""
         self._every = every
         self._ticks = 0
         self._lock = threading.Lock()
 
     def tick(self) -> None:
-        """Call it after each commit."""
-        # If another thread is collecting, return: that collection covers this thread's objects too.
+        """Count a commit; call it after each one."""
+        # If another thread is collecting, that collection covers this thread's objects too.
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -46,9 +46,9 @@ class GcControl:
             self._lock.release()
 
     def collect_frozen(self) -> None:
-        """Collect frozen objects too: a lost shard leaves cycles behind, such as those of its connections.
+        """Collect frozen objects too, because a lost shard leaves cycles, such as those of its connections.
 
-        Takes a second for every 100,000 live jobs or so.
+        Takes about a second per 100,000 live jobs.
         """
         with self._lock:
             gc.unfreeze()
@@ -58,13 +58,15 @@ class GcControl:
 
 @contextmanager
 def freeze_live_objects(every: int = _EVERY) -> Iterator[GcControl]:
-    """Take over the collector for a `with` block, and freeze all objects that are alive at its beginning.
+    """Control the collector during a `with` block, and freeze all objects that are alive at its beginning.
 
-    `every`: calls of `tick` between two collections.
     The collector belongs to the process: one thread enters the block, and it outlasts the other threads.
+
+    Args:
+        every: calls of `tick` between two collections.
     """
     with collector_paused():
-        # Not a full one: that visits all objects of the program that feeds the log, each time.
+        # A young collection, because a full one visits all objects of the host program each time.
         gc.collect(1)
         gc.freeze()
         try:

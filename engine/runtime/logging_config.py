@@ -1,8 +1,8 @@
 """Logs of long-running processes on standard error, one line per record, as text or as JSON.
 
-A line of JSON has `time`, `level`, `logger` and `message`, and those of these fields that are known: `shard`, `job`,
-`event_id`, `correlation_id`, `cause`, `callback`, `topic`, `partition`, `offset`, `reason`, `seconds`, `events`; for an exception
-`error` (its class) and `traceback`.
+A JSON line has `time`, `level`, `logger` and `message`, and the known ones of `shard`, `job`, `event_id`, `correlation_id`,
+`cause`, `callback`, `topic`, `partition`, `offset`, `reason`, `seconds`, `events`; for an exception `error` (its class) and
+`traceback`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["LogFormat", "is_json", "written"]
 
 LogFormat = Literal["text", "json"]
 _OURS: Final = ("engine", "streams", "lahar")
-"""Loggers whose INFO is written; of others only warnings."""
+"""Loggers that are written from level INFO; others from WARNING."""
 
-_UNHEARD: Final = "aiokafka"
-"""Muted: it logs each attempt to reach a broker. The failure reaches Lahar as an exception and is logged once."""
+_MUTED: Final = "aiokafka"
+"""Muted logger: it logs each attempt to reach a broker. Lahar logs the resulting exception once."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -34,12 +34,12 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Writes to the current standard error."""
+    """Handler for the current standard error."""
 
     def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__(sys.stderr)
         self.setFormatter(formatter)
-        self.addFilter(lambda record: record.name.partition(".")[0] != _UNHEARD)
+        self.addFilter(lambda record: record.name.partition(".")[0] != _MUTED)
 
     @property
     def stream(self) -> TextIO:
@@ -47,7 +47,7 @@ class _Lines(logging.StreamHandler[TextIO]):
 
     @stream.setter
     def stream(self, _: TextIO) -> None:
-        """Ignore what the base class sets."""
+        """Ignore the stream of the base class."""
 
 
 class _Text(logging.Formatter):
@@ -82,10 +82,10 @@ def _time(record: logging.LogRecord) -> str:
 
 @contextmanager
 def written(form: LogFormat) -> Iterator[None]:
-    """Write logs to standard error for a `with` block; in JSON, also the error that ends it.
+    """Write logs to standard error during a `with` block; as JSON, also the error that ends it.
 
     Raises:
-        typer.Exit: in JSON, the block failed; the last line gives the reason.
+        typer.Exit: as JSON, the block failed; the last line has the reason.
     """
     handler = _Lines(_Json() if form == "json" else _Text())
     root = logging.getLogger()
@@ -109,5 +109,5 @@ def written(form: LogFormat) -> Iterator[None]:
 
 
 def is_json() -> bool:
-    """Return whether standard error carries lines of JSON, so that nothing else may be written to it."""
+    """Return true if standard error has JSON lines, so that nothing else may be written to it."""
     return any(isinstance(handler.formatter, _Json) for handler in logging.getLogger().handlers)

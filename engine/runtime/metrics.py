@@ -1,7 +1,7 @@
 """Prometheus metrics of the processors of one process.
 
-Counters are read from the shards' accounts when they are scraped, so they count committed records, cost nothing while the
-shard works, and continue after a restart.
+Counters are read from the shards' accounts at each scrape, so they count committed records, cost nothing while the shard works, and
+continue after a restart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.runtime.end_offsets import Ends
 __all__ = ["ProcessorMetrics", "ShardHealth"]
 
 _HELD: Final = frozenset({"parked", "waiting"})
-"""Outcomes that inputs leave again: gauges."""
+"""Outcomes that are temporary, and therefore gauges."""
 
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _LONG_SECONDS: Final = (*_SECONDS, 30.0, 120.0)
@@ -31,17 +31,17 @@ _SHARD: Final = ("stage", "shard")
 
 
 class ShardHealth(NamedTuple):
-    """Progress of a shard of this process, as known without a request to the log."""
+    """Progress of a shard of this process, known without a request to the log."""
 
     shard: ShardId
     still: float | None
-    """Seconds since its loop last turned; `None` while it is being opened."""
+    """Seconds since its last step; `None` while it is being opened."""
     behind: float
-    """Seconds since the oldest buffered input was appended; 0: none is buffered."""
+    """Seconds since the append of the oldest buffered input; 0: none is buffered."""
 
 
 class ProcessorMetrics(Collector):
-    """The metrics of all processors of a process, as an observer (`engine.processor.observer`)."""
+    """Metrics of all processors of a process, as an observer (`engine.processor.observer`)."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class ProcessorMetrics(Collector):
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Register them.
+        """Register the metrics.
 
         Args:
             registry: registry to scrape; at most one `ProcessorMetrics` each.
             clock: Unix time (seconds), for ages of recorded times.
-            monotonic: the clock of `Watched.moved`.
+            monotonic: clock of `Watched.moved`.
         """
         self._clock = clock
         self._monotonic = monotonic
@@ -81,11 +81,11 @@ class ProcessorMetrics(Collector):
     # --- observing --------------------------------------------------------------------------------------------------------
 
     def sized(self, stage: str, shards: int) -> None:
-        """Set the number of a stage's shards in the log, whichever process runs them."""
+        """Set the number of a stage's shards in the log, in all processes."""
         self._shards.labels(stage).set(shards)
 
     def opening(self, processor: Watched) -> None:
-        """Watch a processor from now on."""
+        """Export the metrics of a processor from now on."""
         self._watched[processor.shard] = processor
         # Creates the counters, at 0, before the first event.
         self._aborts.labels(*_labels(processor.shard))
@@ -110,7 +110,7 @@ class ProcessorMetrics(Collector):
             self._fences.labels(*_labels(shard)).inc()
 
     def closed(self, shard: ShardId) -> None:
-        """Stop watching a shard. Drops its gauges, which its next process will report; counters stay."""
+        """Stop exporting a shard's gauges, which its next process will report; counters stay."""
         self._watched.pop(shard, None)
         self._folded.remove(*_labels(shard))
 
@@ -156,7 +156,7 @@ class ProcessorMetrics(Collector):
                         figures[name] = family(f"lahar_{name}", text, labels=(*_SHARD, *(label for label, _ in labels)))
                     figures[name].add_metric((*names, *(given for _, given in labels)), value)
             except LogError:
-                # Not open, or being closed by its own thread: show the others.
+                # Not open, or being closed by its own thread: export the others.
                 page.open.add_metric(names, 0)
         for partition, (stable, end) in ends.items():
             if end is not None:
@@ -169,10 +169,10 @@ class ProcessorMetrics(Collector):
         yield from figures.values()
 
     def _add(self, page: _Page, processor: Watched, names: tuple[str, str], ends: dict[Partition, tuple[int, int | None]]) -> None:
-        """Add the values of an open processor: all or none.
+        """Add all values of an open processor.
 
         Raises:
-            LogError: it is not open.
+            LogError: it is not open; no value was added.
         """
         can_work = processor.can_work
         outcomes, taken, since = processor.committed, processor.received, processor.waiting_since
@@ -192,7 +192,7 @@ class ProcessorMetrics(Collector):
         if due is not None:
             page.timer.add_metric(names, due / 1e6)
         if not can_work:
-            # The lag is unknown now, and the last known one would look as if no input had arrived.
+            # The lag is unknown now; the last known value would look as if no input had arrived.
             return
         ages = [self._age(found) for found in since]
         page.lag_seconds.add_metric(names, max(ages, default=0.0))
@@ -208,7 +208,7 @@ class ProcessorMetrics(Collector):
 
 
 class _Page:
-    """Values of one scrape. Every attribute is a metric."""
+    """Values of one scrape; every attribute is a metric."""
 
     def __init__(self) -> None:
         partition = (*_SHARD, "topic", "partition")

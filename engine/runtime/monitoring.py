@@ -22,7 +22,8 @@ from engine.runtime.tracing import Spans, TracedExecutor, provider_of, tracer_of
 __all__ = ["STILL_SECONDS", "Monitoring", "served"]
 
 STILL_SECONDS: Final = 180.0
-"""A loop turns several times a second; if the log does not answer, after its time limits, which are shorter than this."""
+"""Time after which a loop counts as hanging (seconds). It normally turns several times a second, or after the log's time limits,
+which are shorter."""
 
 
 class Monitoring:
@@ -35,15 +36,15 @@ class Monitoring:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin without observations.
+        """Start without observations.
 
         Args:
-            settings: the allowed lag of a ready process.
-            environment: its `OTEL_…` variables request traces.
-            monotonic: a clock (seconds).
+            settings: settings with the maximum lag of a ready process.
+            environment: environment variables; `OTEL_…` request traces.
+            monotonic: monotonic clock (seconds).
 
         Raises:
-            ValueError: the requested traces cannot be made.
+            ValueError: the requested traces cannot be created.
         """
         self.registry: Final = CollectorRegistry()
         self.metrics: Final = ProcessorMetrics(self.registry, monotonic=monotonic)
@@ -64,7 +65,7 @@ class Monitoring:
         self._turned = self._monotonic()
 
     def hangs(self) -> list[str]:
-        """Return which loops hang. Never blocks; callable from any thread."""
+        """Return a reason for each loop that hangs. Never blocks; callable from any thread."""
         still = {f"shard {found.shard}": found.still for found in self.metrics.health()}
         still["the process's own loop"] = None if self._turned is None else self._monotonic() - self._turned
         return [
@@ -74,7 +75,7 @@ class Monitoring:
         ]
 
     def behind(self) -> list[str]:
-        """Return which open shards lag too far to be ready. Never blocks; callable from any thread."""
+        """Return a reason for each open shard that lags too far. Never blocks; callable from any thread."""
         return [
             f"shard {found.shard} is {found.behind:.0f} s behind, {self._lag:g} s are allowed"
             for found in self.metrics.health()
@@ -94,13 +95,13 @@ class Monitoring:
 def served(
     address: str | None, monitoring: Monitoring, reporter: Reporter, waiting: Callable[[], Sequence[str]] = lambda: ()
 ) -> Iterator[None]:
-    """Serve a process's metrics and health for a `with` block.
+    """Serve a process's metrics and health during a `with` block.
 
     Args:
         address: address to listen on; `None`: serve nothing.
         monitoring: metrics and health.
         reporter: receives the address.
-        waiting: returns what the process should do but does not do yet; callable from any thread; never blocks.
+        waiting: returns the reasons why the process is not ready; callable from any thread; never blocks.
 
     Raises:
         ValueError: the address is invalid or in use.
@@ -108,7 +109,7 @@ def served(
     if address is None:
         yield
         return
-    # Both register themselves.
+    # Both register themselves on entry.
     ProcessCollector(registry=monitoring.registry)
     PlatformCollector(registry=monitoring.registry)
 

@@ -1,4 +1,4 @@
-"""Opening the log that `--log` names. Kafka's client is loaded only for a log on Kafka."""
+"""Opening of the log in `--log`. Kafka's client is loaded only for a log on Kafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 KAFKA: Final = "kafka://"
 UNOPENED: Final = "the log is not open yet"
-"""Why a process that has just started is not ready."""
+"""Reason why a starting process is not ready."""
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class StoppedError(Exception):
 
 
 def is_shared(url: str) -> bool:
-    """Return whether workers process a log: commands then only append to it."""
+    """Return true if workers process the log, so that commands only append to it."""
     return url.startswith(KAFKA)
 
 
@@ -54,7 +54,7 @@ def not_installed(url: str, missing: ModuleNotFoundError) -> LogUnavailableError
 
     Args:
         url: URL of the log.
-        missing: the error of importing the client.
+        missing: import error of the client.
     """
     package = (missing.name or "").partition(".")[0]
     return LogUnavailableError(f"{url}: {package} is not installed; install lahar[kafka]")
@@ -63,7 +63,7 @@ def not_installed(url: str, missing: ModuleNotFoundError) -> LogUnavailableError
 def open_log(
     url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False, patient: bool = True
 ) -> SearchableLog:
-    """Open the log that a URL names.
+    """Open the log at a URL.
 
     Args:
         url: `sqlite:PATH`, `memory:` or `kafka://HOST:PORT`.
@@ -71,8 +71,8 @@ def open_log(
             creates the topics with their partitions.
         create: create the file if it does not exist.
         readonly: reject writes.
-        patient: let an append on Kafka wait for brokers that are away (`KAFKA_DELIVERY_SECONDS`), not only for one request. For
-            callers that do not append again by themselves.
+        patient: appends on Kafka wait for unavailable brokers (`KAFKA_DELIVERY_SECONDS`), not only for one request; for callers
+            without retries of their own.
 
     Raises:
         ValueError: the URL is malformed, or a setting of Kafka is invalid.
@@ -96,12 +96,12 @@ def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -
     """Open the log of the settings for a `with` block.
 
     Args:
-        settings: name the log.
+        settings: settings with the log.
         create: create the file if it does not exist.
         readonly: reject writes.
 
     Raises:
-        LogError: it cannot be opened; the text says what to do.
+        LogError: it cannot be opened; the message has the remedy.
         ValueError: the URL is malformed.
     """
     log = open_log(settings.log, create=create, readonly=readonly)
@@ -113,11 +113,11 @@ def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -
 
 @contextmanager
 def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | None = None) -> Iterator[SearchableLog]:
-    """Open the log that a process runs, for a `with` block; waits for a log on Kafka that is not there yet.
+    """Open the log of a process for a `with` block; waits for a log on Kafka that does not exist yet.
 
     Args:
-        settings: name the log.
-        reporter: receives what the process waits for.
+        settings: settings with the log.
+        reporter: receives the reason for a wait.
         signals: end the wait; `None`: signals end the process.
 
     Raises:
@@ -132,11 +132,11 @@ def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | N
 
 
 def awaited(attempt: Callable[[], T], start: StartWait, signals: Signals | None = None) -> T:
-    """Return the result of a function, called again as long as `start` allows.
+    """Return the result of a function, retried as long as `start` allows.
 
     Raises:
         StoppedError: `signals` requested it between two attempts.
-        LogError: of the last attempt.
+        LogError: error of the last attempt.
     """
     while True:
         try:
@@ -149,7 +149,7 @@ def awaited(attempt: Callable[[], T], start: StartWait, signals: Signals | None 
 
 
 def kafka_of(url: str) -> tuple[type[KafkaLog], KafkaSettings]:
-    """Return the class of logs on Kafka, and the settings for it.
+    """Return the class of logs on Kafka, and its settings.
 
     Raises:
         LogUnavailableError: the client for Kafka is not installed.

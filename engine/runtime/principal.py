@@ -36,12 +36,12 @@ def principal_of(log: str) -> str:
     user = os.geteuid()
     try:
         return pwd.getpwuid(user).pw_name
-    except KeyError:  # containers run under ids without a name
+    except KeyError:  # containers may run under ids without a name
         return str(user)
 
 
 def spoken_by(messages: Sequence[Message], principal: str) -> list[Message]:
-    """Return inputs with this principal, whatever they claim.
+    """Return inputs with this principal in place of the stated one.
 
     Args:
         messages: inputs; observations and unreadable ones are returned unchanged.

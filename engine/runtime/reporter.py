@@ -8,10 +8,10 @@ __all__ = ["Reporter"]
 
 
 class Reporter(Protocol):
-    """Receives sentences for people, from the process's own thread."""
+    """Receiver of messages for people, called from the process's main thread."""
 
     as_json: bool
-    """Whether standard output is for programs: callbacks' output must then go elsewhere."""
+    """True if standard output is JSON, so that callbacks' output must go elsewhere."""
 
     def note(self, text: str) -> None:
         """Report progress."""

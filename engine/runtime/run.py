@@ -1,4 +1,4 @@
-"""The process that runs a whole log: every shard of every stage, and the callbacks beside them."""
+"""Process that runs a whole log: every shard of every stage, and the callbacks."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
     """Run until the process is stopped.
 
     Args:
-        settings: name the log and configure the stages.
+        settings: settings of the log and the stages.
         reporter: receives progress.
-        address: address to serve metrics on; `None`: serve nothing.
+        address: address for metrics; `None`: serve nothing.
 
     Raises:
         LogBusyError: another process runs the log.
@@ -59,7 +59,7 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
         try:
             run_shares(log, settings.log, shares, signals, monitoring.beat, turn.step)
         except FencedError:
-            # The process that runs the shard now also delivers to the callbacks.
+            # The process that now runs the shard also delivers to the callbacks.
             fenced = True
             raise
     if signals.interrupted:
@@ -70,12 +70,12 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
     """Run until no input waits and no timer is due by the shards' own time, then deliver to the callbacks.
 
     Args:
-        settings: name the log and configure the stages.
+        settings: settings of the log and the stages.
         reporter: receives progress.
-        address: address to serve metrics on; `None`: serve nothing.
+        address: address for metrics; `None`: serve nothing.
 
     Returns:
-        Inputs taken and timers fired.
+        Inputs processed and timers fired.
 
     Raises:
         LogBusyError: another process runs the log.
@@ -100,7 +100,7 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
 
 
 def _taken(settings: Settings, reporter: Reporter, stack: ExitStack, signals: Signals | None = None) -> SearchableLog:
-    """Return the log, opened for writing by the only process that runs it."""
+    """Return the log, opened for writing under the run lock."""
     lock = run_lock(settings)
     stack.enter_context(lock.hold() if lock is not None else nullcontext())
     return stack.enter_context(opened_at_start(settings, reporter, signals))

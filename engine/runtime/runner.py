@@ -1,7 +1,7 @@
-"""Runs a changing set of shards, each in a thread of its own.
+"""Runner of a changing set of shards, each in a thread of its own.
 
-While one shard waits for its commit another one decides; a shard that opens slowly, or fails to open, delays no other. The owner
-learns of a thread's end and its error by calling `collect`.
+While one shard waits for its commit, another one decides; a shard that opens slowly, or fails to open, delays no other. The owner
+gets a thread's end and its error from `collect`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from engine.runtime.switch_interval import long_turns
 __all__ = ["DRAIN_SECONDS", "Runner"]
 
 _OPENING_SECONDS: Final = 0.5
-"""Longest wait for a shard that is being opened (seconds): it has no work that could be left half done."""
+"""Maximum wait for a shard that is being opened (seconds), because it has no uncommitted work."""
 DRAIN_SECONDS: Final = 15.0
-"""Longest wait for shards to end (seconds): as long as a commit may take. Kubernetes kills after 30 s."""
+"""Maximum wait for shards to end (seconds), the time limit of a commit. Kubernetes kills after 30 s."""
 
 _LOOK_SECONDS: Final = 0.01
-"""Delay until a resting shard is noticed (seconds)."""
+"""Delay until an idle shard is detected (seconds)."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -46,12 +46,12 @@ class Runner:
         changed: Callable[[], object] = lambda: None,
         back_off: BackOff = BACK_OFF,
     ) -> None:
-        """Begin with no shards.
+        """Start without shards.
 
         Args:
-            log: the log.
+            log: log to run.
             make: creates the processor of a shard, by number; called in the shard's thread.
-            changed: called in any thread when a shard was opened or its thread ended: call `collect` then.
+            changed: called in any thread when a shard was opened or its thread ended; call `collect` then.
             back_off: delays while the log cannot be used.
         """
         self._log = log
@@ -65,27 +65,27 @@ class Runner:
         self._watcher = threading.Thread(target=self._watch, name="lahar-watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Take over the garbage collector, once for all shards, and start the input watcher."""
+        """Take over the garbage collector for all shards, and start the input watcher."""
         self._stack.enter_context(long_turns())
         self._gc = self._stack.enter_context(freeze_live_objects())
         self._watcher.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """End all shards, unless `close` has: does not wait again for those left behind."""
+        """End all shards, unless `close` has done so; shards left behind by it are not waited for again."""
         if not self._closed.is_set():
             self.close()
-        # The watcher wakes at least that often, unless the log does not answer.
+        # The watcher wakes at this interval, unless the log does not answer.
         self._watcher.join(5 * IDLE_SECONDS)
         self._stack.close()
 
-    # --- what the owner calls ---------------------------------------------------------------------------------------------
+    # --- calls of the owner -----------------------------------------------------------------------------------------------
 
     def assign(self, shards: Collection[int]) -> None:
         """Run these shards and no others.
 
-        New shards are opened in their threads; those no longer assigned finish their current transaction and are closed.
-        Does not wait: call it again after `changed`, to start shards that had not ended yet.
+        New shards are opened in their threads; shards no longer assigned finish their current transaction and are closed. Does not
+        block: call it again after `changed`, to start shards that had not ended yet.
         """
         for number, thread in self._threads.items():
             if number not in shards and not thread.stopped:
@@ -106,7 +106,7 @@ class Runner:
         """Remove the threads that have ended since the last call.
 
         Returns:
-            Shards that another process has opened although they were to run here. They stay closed until assigned again.
+            Assigned shards that another process has opened, with the error. They stay closed until they are assigned again.
 
         Raises:
             LogError: a shard has failed in a way that waiting does not help.
@@ -123,13 +123,13 @@ class Runner:
         return fenced
 
     def close(self, seconds: float = DRAIN_SECONDS) -> list[int]:
-        """Have all shards finish their current transactions and close. Idempotent.
+        """Close all shards after their current transactions. Idempotent.
 
         Args:
-            seconds: longest wait, for all together; half a second for those being opened.
+            seconds: maximum wait for all together; half a second for those being opened.
 
         Returns:
-            Shards that have not ended in that time (the log does not answer).
+            Shards that have not ended in that time, because the log does not answer.
         """
         self._closed.set()
         for thread in self._threads.values():
@@ -147,16 +147,16 @@ class Runner:
             _logger.warning("shards %s have not ended in time and are left behind", names)
         return [number for number, _ in left]
 
-    # --- what it shows, to any thread -------------------------------------------------------------------------------------
+    # --- status, for any thread -------------------------------------------------------------------------------------------
 
     @property
     def open(self) -> frozenset[int]:
-        """The open shards."""
+        """Numbers of the open shards."""
         return frozenset(thread.number for thread in list(self._threads.values()) if thread.is_open)
 
     @property
     def waiting(self) -> dict[int, str]:
-        """The shards that should run and are not open, each with the reason."""
+        """Reason for each shard that should run and is not open."""
         return {
             thread.number: thread.trouble or "it is being opened"
             for thread in list(self._threads.values())
@@ -164,12 +164,12 @@ class Runner:
         }
 
     def _watch(self) -> None:
-        """Wake idle shards when records may have been appended: one thread asks the log for all of them."""
+        """Wake idle shards when records may have been appended; one thread watches the log for all of them."""
         while not self._closed.is_set():
             try:
                 threads = list(self._threads.values())
                 if not any(thread.rests for thread in threads):
-                    # Busy shards read for themselves.
+                    # Busy shards read without being woken.
                     self._closed.wait(_LOOK_SECONDS)
                     continue
                 # Outputs of the shards themselves wake none.
@@ -178,7 +178,7 @@ class Runner:
                     if not set(thread.reads).isdisjoint(changed):
                         thread.wake()
             except LogError:
-                # The shards meet and report the same error.
+                # The shards report the same error.
                 self._closed.wait(IDLE_SECONDS)
             except Exception:
                 # The log was closed meanwhile, or this is a defect; shards poll.

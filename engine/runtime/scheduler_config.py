@@ -1,4 +1,4 @@
-"""The configuration of scheduling as a file, and plugins of third parties by their entry points."""
+"""Scheduler configuration from a file, and third-party plugins from entry points."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from engine.scheduling.session import Plugin
 __all__ = ["GROUP", "load_configuration", "load_plugins"]
 
 GROUP: Final = "lahar.scheduling.plugins"
-"""Entry points whose names are those of plugins, and whose objects are their classes."""
+"""Group of the entry points with names and classes of plugins."""
 _LARGEST: Final = 64 << 10
-"""Largest file (bytes)."""
+"""Maximum size of the file (bytes)."""
 
 
 def load_configuration(path: Path | None) -> Configuration:
     """Read a configuration; `None`: Volcano's default.
 
     Raises:
-        ConfigurationError: the file cannot be read, is no YAML mapping, or a field has the wrong form. The text names the file.
+        ConfigurationError: the file cannot be read, is not a YAML mapping, or a field is invalid. The message names the file.
     """
     if path is None:
         return DEFAULT
@@ -53,10 +53,10 @@ def _only_mapping(documents: list[object]) -> Mapping[str, Any]:
 
 
 def load_plugins(configuration: Configuration) -> dict[str, type[Plugin]]:
-    """Return the plugins of third parties that a configuration names.
+    """Return the third-party plugins of a configuration.
 
     Raises:
-        ConfigurationError: one cannot be loaded, or is no plugin.
+        ConfigurationError: one cannot be loaded, or is not a plugin.
     """
     named = {option.name for tier in configuration.tiers for option in tier} - PLUGINS.keys()
     found: dict[str, type[Plugin]] = {}
@@ -65,7 +65,7 @@ def load_plugins(configuration: Configuration) -> dict[str, type[Plugin]]:
             continue
         try:
             plugin = entry.load()
-        except Exception as error:  # noqa: BLE001 - whatever a module of somebody else raises
+        except Exception as error:  # noqa: BLE001 - a third-party module may raise anything
             raise ConfigurationError(
                 f"plugin {entry.name}: {entry.value} cannot be loaded: {type(error).__name__}: {error}"
             ) from None

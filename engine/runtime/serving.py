@@ -1,12 +1,12 @@
-"""The HTTP server of a process: `/metrics` for Prometheus, `/healthz` and `/readyz` for probes.
+"""HTTP server of a process: `/metrics` for Prometheus, `/healthz` and `/readyz` for probes.
 
 | path | 200 | 503 |
 |---|---|---|
 | `/metrics` | always; 500 if the metrics cannot be gathered | |
-| `/healthz` | the process is alive | it hangs: kill it and start it again |
-| `/readyz` | the process does its work | it does not, with the reasons: it starts, or is behind |
+| `/healthz` | the process is alive | it hangs and should be restarted |
+| `/readyz` | the process is ready | it is starting, or lags, with the reasons |
 
-The last two answer `{"ok": true, "reasons": []}`, with one sentence for each fault.
+The last two return `{"ok": true, "reasons": []}`, with one sentence per fault.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["Address", "Reasons", "Server", "parse_address"]
 _LOOPBACK: Final = "127.0.0.1"
 _ADDRESS: Final = re.compile(r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]+)):)?(?P<port>\d{1,5})", re.ASCII)
 _PATIENCE_SECONDS: Final = 10.0
-"""Longest silence of a connection (seconds): it occupies a thread."""
+"""Maximum silence of a connection (seconds), because it occupies a thread."""
 _POLL_SECONDS: Final = 0.1
-"""Delay until the server notices that it is to close (seconds)."""
+"""Delay until the server detects a request to close (seconds)."""
 _logger: Final = logging.getLogger(__name__)
 
 Reasons = Callable[[], Sequence[str]]
-"""Returns what is wrong now; empty if nothing. Called from any thread; never blocks."""
+"""Returns the current faults; empty if there are none. Called from any thread; never blocks."""
 
 
 class Address(NamedTuple):
@@ -45,14 +45,14 @@ class Address(NamedTuple):
 
     host: str
     port: int
-    """0: any free port."""
+    """Port; 0: any free one."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str) -> Address:
-    """Read `PORT`, `HOST:PORT` or `[IPV6]:PORT`; without a host it is 127.0.0.1.
+    """Parse `PORT`, `HOST:PORT` or `[IPV6]:PORT`; the default host is 127.0.0.1.
 
     Raises:
         ValueError: the text has none of these forms, or the port is not between 0 and 65535.
@@ -64,12 +64,12 @@ def parse_address(text: str) -> Address:
 
 
 def _nothing_wrong() -> Sequence[str]:
-    """Return no reason."""
+    """Return no fault."""
     return ()
 
 
 class Server:
-    """Serves the three pages from threads that end with the process, or with the `with` block."""
+    """Serves the three pages from daemon threads, until the process or the `with` block ends."""
 
     def __init__(
         self, address: Address, registry: CollectorRegistry, *, healthy: Reasons = _nothing_wrong, ready: Reasons = _nothing_wrong
@@ -79,8 +79,8 @@ class Server:
         Args:
             address: address to listen on.
             registry: metrics of `/metrics`.
-            healthy: returns why the process hangs.
-            ready: returns why it does not do its work.
+            healthy: returns the reasons why the process hangs.
+            ready: returns the reasons why it is not ready.
 
         Raises:
             ValueError: the address is in use, unknown, or not permitted.
@@ -148,7 +148,7 @@ class _Listener(ThreadingHTTPServer):
         super().__init__((address.host, address.port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind without a look-up of this machine's name, as `HTTPServer` does: it may take long."""
+        """Bind without the look-up of the host name in `HTTPServer`, which may take long."""
         TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  as socketserver has it
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return page(self.headers.get("Accept", ""))
         except Exception:
-            # Probes and Prometheus ask again; the process must not fail with its monitoring.
+            # Probes and Prometheus repeat their requests; a failure of monitoring must not end the process.
             _logger.exception("%s cannot be answered", path)
             return _text(HTTPStatus.INTERNAL_SERVER_ERROR, f"{path} cannot be answered; the log of the process says why")
 

@@ -1,9 +1,9 @@
 """Settings of a deployment and their precedence: `--log`, then `LAHAR_LOG`, then a configuration file, then the default.
 
-The file is the one in `--config` or `LAHAR_CONFIG`, and no other. Without these, `lahar.toml` is read from `/etc/lahar`, from
-`lahar` in the user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory; keys of later files
-win. The one in the working directory loads no code: its `callbacks` are ignored. Nor may it choose who gets credentials: if the
-environment holds a login to Kafka, hosts that only this file names are refused.
+The file is the one in `--config` or `LAHAR_CONFIG`. Without these, `lahar.toml` is read from `/etc/lahar`, from `lahar` in the
+user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory; keys of later files take precedence.
+The file in the working directory loads no code: its `callbacks` are ignored. It cannot redirect credentials either: if the
+environment has a login to Kafka, hosts that only this file names are rejected.
 
     log = "sqlite:./lahar.db"
     cluster = "prod-1"
@@ -23,7 +23,7 @@ environment holds a login to Kafka, hosts that only this file names are refused.
     "nvidia.com/gpu.shared" = "1/4"
 
 `LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT`, `LAHAR_BILLING`, `LAHAR_SCHEDULING` and `LAHAR_SCHEDULER_CONFIG`
-override the keys of these names. A path in a file begins at the file's folder.
+override the keys of these names. Relative paths in a file start at the file's folder.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
 _SYSTEM: Final = Path("/etc/lahar") / FILE_NAME
 _LARGEST: Final = 64 << 10
-"""Largest configuration file (bytes)."""
+"""Maximum size of a configuration file (bytes)."""
 _DOTS: Final = 200
-"""Most dots in a line: each part of a dotted key is a table, and the TOML reader keeps the path of each."""
+"""Maximum number of dots in a line: each part of a dotted key is a table, and the TOML reader stores the path of each."""
 
 _KAFKA: Final = "kafka://"
 
@@ -69,7 +69,7 @@ _CREDENTIALS: Final = frozenset(
         "KAFKA_SSL_KEYFILE_PASSWORD",
     }
 )
-"""Variables with credentials for brokers. In any case of letters, as `streams.settings` reads them."""
+"""Variables with credentials for brokers, in any letter case, as `streams.settings` reads them."""
 
 _VARIABLES: Final = {
     "LAHAR_LOG_FORMAT": "log_format",
@@ -85,7 +85,7 @@ _DAYS: Final = re.compile(r"\d{1,6}d", re.ASCII)
 
 
 def duration(value: object) -> int:
-    """Read a length of time: `30d`, else as Go writes them (`1h30m`, `60s`); a whole number counts seconds.
+    """Parse a duration: `30d`, or Go's format (`1h30m`, `60s`); a whole number is in seconds.
 
     Returns:
         Microseconds.
@@ -103,10 +103,10 @@ def duration(value: object) -> int:
 
 
 def _accelerators(rows: object) -> Accelerators:
-    """Read the table of accelerators.
+    """Parse the table of accelerators.
 
     Raises:
-        ValueError: it is none, or a share in it is none.
+        ValueError: it is not a table, or a share is invalid.
     """
     if not isinstance(rows, dict) or not all(isinstance(share, str | int | float) for share in rows.values()):
         raise ValueError('write a table of resources: "nvidia.com/gpu.shared" = "1/4"')
@@ -119,56 +119,56 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     log: str = DEFAULT_LOG
-    """The log: `sqlite:PATH`, `memory:`, `kafka://HOST:PORT`."""
+    """URL of the log: `sqlite:PATH`, `memory:`, `kafka://HOST:PORT`."""
     cluster: str = "default"
-    """`clusterid` of what is appended without one of its own."""
+    """`clusterid` of inputs without one."""
     forget_after: Annotated[Duration, BeforeValidator(duration)] = 30 * _DAY
-    """How long after its end a job leaves the engine's state; never less than the retention of the inputs."""
+    """Time from a job's end until it leaves the engine's state; at least the retention of the inputs."""
     orphan_wait: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
-    """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""
+    """Time for which a pod waits for the unknown managed job that it names, before it becomes an observed job."""
     max_replicas: Annotated[int, Field(strict=True, ge=1, le=INT32)] = REPLICAS
-    """How many replicas a job may have, all tasks together."""
+    """Maximum number of replicas of a job."""
     services: tuple[Name, ...] = ()
-    """Kinds of controllers whose pods are services, beside Kubernetes' own: their jobs are of kind `Other`. `Pod`: pods without
+    """Kinds of controllers whose pods are services, besides Kubernetes' own: their jobs have the kind `Other`. `Pod`: pods without
     controller."""
     billing: bool = True
-    """Run the billing stage as well. Where it is off and on again, it goes on from where it stopped."""
+    """Run the billing stage. After a pause it continues where it stopped."""
     scheduling: bool = True
-    """Run the scheduling stage as well. Where it is off, jobs with `schedulerName: lahar` wait for a process that runs it."""
+    """Run the scheduling stage. Otherwise jobs with `schedulerName: lahar` wait for a process that runs it."""
     scheduler_config: Path | None = None
-    """Actions and plugins of scheduling, in Volcano's format (docs/scheduling.md). Left out: Volcano's default."""
+    """Scheduler configuration in Volcano's format (docs/scheduling.md). Default: Volcano's default."""
     callbacks: tuple[str, ...] = ()
-    """Modules whose callbacks are registered, beside those of installed entry points."""
+    """Modules whose callbacks are registered, besides installed entry points."""
     log_format: LogFormat = "text"
-    """How a process that goes on writes its logs: `text` or `json`."""
+    """Format of a long-running process's logs: `text` or `json`."""
     ready_lag: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
-    """How long an input may wait in a process that is ready (`/readyz`). In a rolling update the next worker is not stopped
-    before this one has caught up."""
+    """Maximum wait of an input in a ready process (`/readyz`). A rolling update stops the next worker only after this one has
+    caught up."""
     accelerators: Annotated[Accelerators, PlainValidator(_accelerators)] = Field(default_factory=lambda: BUILT_IN)
-    """Resource, or pattern with `*` → GPUs of a unit, which win over Lahar's own: `1`, `0.25`, `"1/7"`; `"device"`: no GPU."""
+    """GPUs per unit by resource, or pattern with `*`, before Lahar's own table: `1`, `0.25`, `"1/7"`; `"device"`: not a GPU."""
     decide_limit: Annotated[Duration, BeforeValidator(duration), Field(ge=SECOND)] = round(DECIDE_SECONDS) * SECOND
-    """Processor time that deciding one input or timer may take; then the process ends, and the second time it is set aside. At
-    least a second."""
+    """Limit of processor time for one input or timer; beyond it the process ends, and the second time the input is parked or
+    dropped. At least a second."""
 
 
 class Settings(_File):
     """Settings of one run of the command."""
 
     home: Path | None = None
-    """Folder of the file that names the callbacks: their modules are searched there first."""
+    """Folder of the file that names the callbacks, where their modules are searched first."""
     untrusted_callbacks: bool = False
-    """`lahar.toml` in the working directory names callbacks, which are ignored."""
+    """True if `lahar.toml` in the working directory names callbacks, which are ignored."""
 
 
 def load_settings(log: str | None, environment: Mapping[str, str], directory: Path, config: Path | None = None) -> Settings:
     """Load the settings.
 
     Args:
-        log: the option `--log`; `None` if it was not given.
+        log: option `--log`; `None` if it was not given.
         environment: environment variables; reads `LAHAR_LOG`, `LAHAR_CONFIG`, the variables above, and those for the user's
             configuration folder.
-        directory: the working directory.
-        config: the option `--config`; `None` if it was not given.
+        directory: working directory.
+        config: option `--config`; `None` if it was not given.
 
     Raises:
         ValueError: a file is not TOML, is too large, or has an unknown key or an invalid value (the text names file and key); a
@@ -212,7 +212,7 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
 def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
     """Check that a log named only in the working directory's file receives none of the user's credentials.
 
-    A user of `lahar status` in a foreign folder would log in at any host that the folder's owner has written there. Hosts in
+    Otherwise `lahar status` in another user's folder would log in at any host in that folder's file. Hosts in
     `KAFKA_BOOTSTRAP_SERVERS` are the user's own.
     """
     if not log.startswith(_KAFKA):
@@ -229,13 +229,13 @@ def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
 
 
 def _resolved(values: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return the values of a file with paths that begin at its folder."""
+    """Return the values of a file with its relative paths resolved from its folder."""
     given = values.get("scheduler_config")
     return values if given is None else values | {"scheduler_config": file.resolve().parent / given}
 
 
 def _trusted(environment: Mapping[str, str]) -> list[Path]:
-    """Return the configuration files that the user or the machine's administrator may have written."""
+    """Return the configuration files that only the user or the machine's administrator can have written."""
     own = environment.get("XDG_CONFIG_HOME") or (f"{environment['HOME']}/.config" if environment.get("HOME") else "")
     # The XDG specification ignores relative paths; one would be below the working directory.
     return [_SYSTEM, *([Path(own) / "lahar" / FILE_NAME] if Path(own).is_absolute() else [])]

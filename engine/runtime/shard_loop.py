@@ -1,4 +1,4 @@
-"""The loop of a process that runs shards until SIGTERM, the same on every log."""
+"""Loop of a process that runs shards until SIGTERM, the same for every log."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from engine.runtime.signals import Signals
 __all__ = ["TURN_SECONDS", "UNSETTLED", "Share", "run_shares", "shared", "waiting_for"]
 
 TURN_SECONDS: Final = 0.2
-"""Longest wait of an idle process between two turns (seconds)."""
+"""Maximum wait of an idle process between two turns (seconds)."""
 
 _BATCH: Final = 1_000
-"""Most inputs per transaction of a long-running shard. On Kafka a transaction costs as much as 100 inputs, whatever it holds.
-`lahar run --once` keeps the size of all logs, so that the same inputs leave the same records."""
+"""Maximum number of inputs per transaction of a long-running shard. On Kafka a transaction costs as much as 100 inputs, whatever
+its size. `lahar run --once` uses the same size on all logs, so that the same inputs leave the same records."""
 
 UNSETTLED: Final = "the group of the workers has not assigned shards to this process yet"
-"""Why a process that has just joined is not ready."""
+"""Reason why a process that has just joined is not ready."""
 
 
 class Share(NamedTuple):
-    """This process's part in a stage."""
+    """Share of a stage that this process runs."""
 
     stage: str
     runner: Runner
@@ -54,11 +54,11 @@ def shared(
     """Join a stage's workers.
 
     Args:
-        log: writable.
-        stage: the stage.
+        log: writable log.
+        stage: stage to run.
         membership: assigns shards; started here, and closed after its shards.
-        monitoring: observes the processors.
-        watchdog: ends the process when a decision takes too long.
+        monitoring: observer of the processors.
+        watchdog: ends the process if a decision takes too long.
         signals: woken by changes of shards or of the membership.
         stack: closes the shards at its end, then leaves the membership.
 
@@ -85,15 +85,15 @@ def run_shares(
     beat: Callable[[], object],
     meanwhile: Callable[[], float] = lambda: TURN_SECONDS,
 ) -> None:
-    """Run this process's shards until it is stopped, and follow all shards' commits with the projection.
+    """Run this process's shards until it is stopped, and update the projection with all shards' commits.
 
     Args:
-        log: the log.
+        log: log to run.
         url: URL of the log.
-        shares: one per stage; changes of them wake `signals`.
+        shares: one per stage; their changes wake `signals`.
         signals: end the loop.
         beat: called at each turn.
-        meanwhile: called now and then; returns how long it need not be called (seconds).
+        meanwhile: called repeatedly; returns the seconds until its next call.
 
     Raises:
         FencedError: another process has taken over a shard, and this one will not get it again.
@@ -110,7 +110,7 @@ def run_shares(
 
 
 def waiting_for(shares: Sequence[Share]) -> list[str]:
-    """Return why shards of this process are not running now. Callable from any thread."""
+    """Return the reasons why shards of this process are not running now. Callable from any thread."""
     return [reason for share in shares for reason in _waiting_for(share)]
 
 

@@ -1,4 +1,4 @@
-"""One shard in a thread of its own: opened, stepped, and opened again after the log was unavailable."""
+"""Thread of one shard: opened, stepped, and reopened after the log was unavailable."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from engine.processor.recovery import StoppedRecoveryError
 __all__ = ["BACK_OFF", "IDLE_SECONDS", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
-"""Longest wait of a shard without inputs before it checks its timers (seconds)."""
+"""Maximum wait of an idle shard before it checks its timers (seconds)."""
 _PACE_SECONDS: Final = 0.03
-"""Time between the beginnings of two transactions while less than a batch waits (seconds; kafka.md, Transactions), so that more
-inputs share the cost of a transaction and of the requests to brokers before it."""
+"""Time between the starts of two transactions while less than a batch waits (seconds; kafka.md, Transactions), so that more inputs
+share the cost of a transaction and of its requests to brokers."""
 BACK_OFF: Final = BackOff(SECOND // 5, 10 * SECOND)
 """Delays while the log cannot be used."""
 
@@ -30,7 +30,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class _AppendCount:
-    """Counts possible appends, and wakes the shard that waits for one."""
+    """Counter of possible appends; wakes the shard that waits for one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -43,13 +43,13 @@ class _AppendCount:
             self._changed.notify_all()
 
     def wait(self, seen: int, seconds: float) -> None:
-        """Wait until the count differs from `seen`, for some seconds at most."""
+        """Block until the count differs from `seen`, for at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: self.count != seen, seconds)
 
 
 class ShardThread:
-    """A thread that runs one shard until it is stopped, is fenced, or fails in a way that waiting does not help."""
+    """Thread that runs one shard until it is stopped, is fenced, or fails in a way that waiting does not help."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class ShardThread:
         changed: Callable[[], object],
         back_off: BackOff,
     ) -> None:
-        """Begin.
+        """Start the thread.
 
         Args:
             number: number of the shard.
             make: creates its processor; called in the thread.
             after_commit: called in the thread.
-            after_loss: called in the thread when the shard was lost and opened again.
+            after_loss: called in the thread after the shard was lost and reopened.
             changed: called in the thread when the shard was opened and when the thread has ended.
             back_off: delays while the log cannot be used.
         """
         self.number: Final = number
         self.shard = str(number)
-        """Its displayed name, with its stage once the processor exists."""
+        """Display name, with its stage once the processor exists."""
         self._make = make
         self._appends = _AppendCount()
         self._after_commit = after_commit
@@ -84,35 +84,35 @@ class ShardThread:
         self._stop = threading.Event()
         self.is_open = False
         self.reads: Sequence[Partition] = ()
-        """The shard's inputs; empty until its processor exists."""
+        """Input partitions; empty until the processor exists."""
         self.ended = False
-        """Whether the thread has ended; `error` is the reason."""
+        """True if the thread has ended; `error` is the reason."""
         self.error: BaseException | None = None
-        """`None`: it was stopped."""
+        """Error that ended the thread; `None`: it was stopped."""
         self.rests = False
-        """Whether it waits for inputs."""
+        """True while it waits for inputs."""
         self.trouble = ""
-        """Why the log cannot be used now; empty: it can."""
-        # A daemon thread: a log that does not answer must not keep the process from ending.
+        """Reason why the log cannot be used now; empty: it can."""
+        # A daemon thread, so that a log that does not answer cannot keep the process alive.
         self._thread = threading.Thread(target=self._run, name=f"lahar-shard-{number}", daemon=True)
         self._thread.start()
 
     @property
     def stopped(self) -> bool:
-        """Return whether it is to end."""
+        """Return true if a stop was requested."""
         return self._stop.is_set()
 
     def wake(self) -> None:
-        """Have it read inputs, at once if it rests."""
+        """Make it read inputs, at once if it is idle."""
         self._appends.increment()
 
     def stop(self) -> None:
-        """Have it finish its current transaction, close the shard and end."""
+        """Request that it finishes its current transaction, closes the shard and ends."""
         self._stop.set()
         self._appends.increment()
 
     def join(self, seconds: float) -> None:
-        """Wait until it has ended, for some seconds at most."""
+        """Block until it has ended, for at most `seconds`."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -144,8 +144,8 @@ class ShardThread:
                 failures += 1
                 self._stop.wait(self._back_off.delay(failures) / SECOND)
                 continue
-            # Not before a step: the log may be readable, or let a shard be opened, while it cannot be written.
-            # If only reading inputs failed, the shard has stayed open.
+            # Reset only after a successful step: the log may allow reads, or the opening of a shard, while it cannot be written.
+            # If only the read of inputs failed, the shard has stayed open.
             self.is_open, self.trouble, failures = True, "", 0
             if not done:
                 self._rest(seen, processor.rest(IDLE_SECONDS))

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end a process after its current transaction; a second signal ends it at once."""
+"""Stop of a process after its current transaction by SIGTERM or SIGINT; a second signal ends it at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """Turns SIGTERM and SIGINT into a flag for a `with` block; a second signal ends the process."""
+    """Converts SIGTERM and SIGINT to a flag during a `with` block; a second signal ends the process."""
 
     def __init__(self) -> None:
         self.stopped = False
         self.interrupted = False
-        # Not an Event: its lock could be held where the signal interrupts. This queue may be filled by a signal handler.
-        self._told: SimpleQueue[int] = SimpleQueue()
+        # Not an Event, whose lock may be held where the signal interrupts. A signal handler may fill this queue.
+        self._queue: SimpleQueue[int] = SimpleQueue()
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -29,16 +29,16 @@ class Signals:
             signal.signal(number, handler)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a signal or `wake`, for some seconds at most."""
+        """Block until a signal or `wake`, for at most `seconds`."""
         with suppress(Empty):
-            self._told.get(timeout=seconds)
+            self._queue.get(timeout=seconds)
 
     def wake(self) -> None:
         """Make `wait` return; callable from any thread."""
-        self._told.put(0)
+        self._queue.put(0)
 
     def _stop(self, number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
         self.interrupted |= number == signal.SIGINT
         self.stopped = True
-        self._told.put(number)
+        self._queue.put(number)

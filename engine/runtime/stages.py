@@ -1,4 +1,4 @@
-"""The list of stages: one process runs them in this order, and every command about stages reads it."""
+"""List of stages: one process runs them in this order, and every command about stages uses it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def scheduling(settings: Settings) -> SchedulingStage:
     """Return the scheduling stage as configured.
 
     Raises:
-        ConfigurationError: its configuration cannot be used; the text names the file.
+        ConfigurationError: the configuration cannot be used; the message names the file.
     """
     return scheduling_by(load_configuration(settings.scheduler_config), str(settings.scheduler_config))
 
@@ -74,7 +74,7 @@ def scheduling_by(configuration: Configuration, source: str) -> SchedulingStage:
     """Return the scheduling stage with a configuration.
 
     Raises:
-        ConfigurationError: the configuration cannot be used; the text names its source.
+        ConfigurationError: the configuration cannot be used; the message names its source.
     """
     try:
         return SchedulingStage(configuration, load_plugins(configuration), stopwatch=perf_counter)
@@ -83,11 +83,11 @@ def scheduling_by(configuration: Configuration, source: str) -> SchedulingStage:
 
 
 STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, scheduling, billing, budgets]
-"""The factories of the stages."""
+"""Factories of the stages."""
 
 
 def stages_of(settings: Settings) -> list[Stage[Any]]:
-    """Return all stages as configured; without billing there is nothing to compare budgets with."""
+    """Return all configured stages; without billing there is no usage to compare with budgets."""
     off: list[Callable[[Settings], Stage[Any]]] = []
     if not settings.billing:
         off += [billing, budgets]

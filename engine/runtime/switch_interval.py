@@ -1,4 +1,4 @@
-"""The interpreter's switch interval in a process with several shards: how long a thread runs before another may."""
+"""Switch interval of the interpreter in a process with several shards: how long a thread runs before it may lose its turn."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Final
 __all__ = ["long_turns"]
 
 _SECONDS: Final = 0.02
-"""Python's default is 5 ms. A shard that loses its turn within a transaction finds the processor's caches filled by another one:
-with 20 ms an input takes 4 % less time, with 1 ms 13 % more. A probe waits for a few turns at most."""
+"""Switch interval (seconds); Python's default is 5 ms. A shard that loses its turn within a transaction finds the processor's
+caches filled by another one: with 20 ms an input takes 4 % less time, with 1 ms 13 % more. A probe waits for a few turns at
+most."""
 
 
 @contextmanager
 def long_turns() -> Iterator[None]:
-    """Lengthen the turns of all threads of the process for a `with` block."""
+    """Set the longer switch interval for all threads of the process during a `with` block."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SECONDS)
     try:

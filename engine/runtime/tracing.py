@@ -1,8 +1,8 @@
 """Traces for OpenTelemetry: opening of shards, batches and their commits, calls of callbacks.
 
-They are made only if the environment requests them in the standard way: `OTEL_TRACES_EXPORTER` (`otlp`, `console`), or without it
-`OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; never with `OTEL_SDK_DISABLED=true`. The SDK reads the other
-standard variables (destination, frequency, limits) itself.
+They are created only if the environment requests them in the standard way: `OTEL_TRACES_EXPORTER` (`otlp`, `console`), or without
+it `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; never with `OTEL_SDK_DISABLED=true`. The SDK reads the
+other standard variables (destination, frequency, limits) itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def exporter_of(environment: Mapping[str, str]) -> Literal["otlp", "console"] | 
     """Return the exporter that the environment requests; `None`: no traces.
 
     Raises:
-        ValueError: Lahar does not have it.
+        ValueError: Lahar does not support the exporter.
     """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
@@ -61,7 +61,7 @@ def provider_of(environment: Mapping[str, str]) -> TracerProvider | None:
     The caller shuts it down, which sends the remaining spans.
 
     Raises:
-        ValueError: the requested traces cannot be made, or the extra is not installed.
+        ValueError: the requested traces cannot be created, or the extra is not installed.
     """
     exporter = exporter_of(environment)
     if exporter is None:
@@ -76,13 +76,13 @@ def provider_of(environment: Mapping[str, str]) -> TracerProvider | None:
             f"OTEL_… variables ask for traces, but {missing.name} is not installed; install lahar[telemetry] or set "
             "OTEL_SDK_DISABLED=true"
         ) from None
-    # The SDK reads both variables itself, but arguments here would override them.
+    # Arguments here would override both variables, which the SDK reads itself.
     service = {} if any(environment.get(name) for name in _NAMES) else {"service.name": "lahar"}
     provider = TracerProvider(resource=Resource.create({**service, "service.version": __version__}))
     provider.add_span_processor(
         BatchSpanProcessor(OTLPSpanExporter())
         if exporter == "otlp"
-        else SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr))  # standard output carries answers
+        else SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr))  # standard output is for results
     )
     return provider
 
@@ -93,22 +93,22 @@ def tracer_of(provider: TracerProvider) -> Tracer:
 
 
 class Spans:
-    """An observer (`engine.processor.observer`) that makes spans."""
+    """Observer (`engine.processor.observer`) that creates spans."""
 
     def __init__(self, tracer: Tracer, clock: Callable[[], int] = time.time_ns) -> None:
-        """Make spans with a tracer; `clock` returns Unix time (nanoseconds)."""
+        """Create spans with a tracer; `clock` returns Unix time (nanoseconds)."""
         self._tracer = tracer
         self._clock = clock
 
     def opening(self, processor: Watched) -> None:
-        """Do nothing: spans are made when their duration is known."""
+        """Do nothing: spans are created once their duration is known."""
 
     def opened(self, processor: Watched, seconds: float, events: int) -> None:
-        """Make the span of a recovery."""
+        """Create the span of a recovery."""
         self._span("lahar.recovery", seconds, {**_of(processor.shard), "lahar.recovery.events": events})
 
     def committed(self, batch: Batch) -> None:
-        """Make the span of a batch, and within it that of its commit."""
+        """Create the span of a batch, with the span of its commit."""
         from opentelemetry.trace import set_span_in_context  # noqa: PLC0415  an extra
 
         ended = self._clock()
@@ -135,7 +135,7 @@ class Spans:
         whole.end(ended)
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """Make a failed span without duration."""
+        """Create a failed span without duration."""
         from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415  an extra
 
         now = self._clock()
@@ -165,11 +165,11 @@ class TracedExecutor:
         self._tracer = tracer
 
     def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
-        """Begin to deliver some notices."""
+        """Start the delivery of some notices."""
         return self._inner.start(_Traced(receiver, self._tracer), notices, may_call)
 
     def wait(self) -> None:
-        """Return as soon as a call may have ended."""
+        """Block until a call may have ended."""
         self._inner.wait()
 
 

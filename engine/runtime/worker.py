@@ -1,4 +1,4 @@
-"""The process of one worker: a share of one stage, or the callbacks, of a log that several workers process."""
+"""Process of one worker: a share of one stage, or the callbacks, of a log that several workers process."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["EFFECTS", "run_effects", "run_stage"]
 
 EFFECTS: Final = "effects"
-"""Name of the workers that deliver to callbacks; not a stage."""
-_TELLER: Final = 0
-"""Number of its only share."""
+"""Name of the group of workers that deliver to callbacks; not a stage."""
+_DELIVERER: Final = 0
+"""Number of that group's only share."""
 _SINGLE: Final[Topic] = "cluster"
-"""A topic of one partition: one of the group's workers is assigned the share."""
+"""Topic with one partition, which the group assigns to one of its workers."""
 
 
 def run_stage(
@@ -45,11 +45,11 @@ def run_stage(
     """Run a share of a stage until the process is stopped.
 
     Args:
-        settings: name the log.
-        stage: the stage.
+        settings: settings of the log.
+        stage: stage to run.
         reporter: receives progress.
         signals: end the run.
-        address: address to serve metrics on; `None`: serve nothing.
+        address: address for metrics; `None`: serve nothing.
         name: name of this worker in the stage's group.
         place: ordinal of this worker and number of workers; `None`: the group assigns the shards.
 
@@ -78,13 +78,13 @@ def run_stage(
 
 
 def run_effects(settings: Settings, reporter: Reporter, signals: Signals, address: str | None, name: str) -> None:
-    """Deliver to the callbacks while it is this worker's turn, until the process is stopped.
+    """Deliver to the callbacks during this worker's turns, until the process is stopped.
 
     Args:
-        settings: name the log and the callbacks.
+        settings: settings of the log and the callbacks.
         reporter: receives progress.
         signals: end the run.
-        address: address to serve metrics on; `None`: serve nothing.
+        address: address for metrics; `None`: serve nothing.
         name: name of this worker in the callbacks' group.
 
     Raises:
@@ -118,9 +118,8 @@ def run_effects(settings: Settings, reporter: Reporter, signals: Signals, addres
         try:
             while not signals.stopped:
                 monitoring.beat()
-                # No fence protects cursors: a worker that may have lost its turn delivers nothing, and starts again from the saved
-                # cursors.
-                current, ours = membership.turn(), _TELLER in membership.shards()
+                # Cursors have no fence: a worker that may have lost its turn delivers nothing, and restarts from the saved cursors.
+                current, ours = membership.turn(), _DELIVERER in membership.shards()
                 if current is not None and current != turn:
                     effects.stop()
                     turn = current
