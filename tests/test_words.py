@@ -23,7 +23,6 @@ REMAINING = {
 OPENINGS = {
     "engine/application": 4,
     "engine/conformance": 2,
-    "engine/history": 6,
     "engine/scheduling": 44,
     "statemachines": 1,
 }

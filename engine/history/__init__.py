@@ -1,1 +1,1 @@
-"""Questions about the past: as-of, diff, why, timeline, summary, verify, export and import."""
+"""Queries on the past: as-of, diff, why, timeline, summary, verify, export and import."""

@@ -40,11 +40,11 @@ _ADVICE: Final[dict[str, str]] = {
 
 
 def advice(reasons: Iterable[tuple[str | None, str, str | None]], namespace: str) -> list[str]:
-    """Return advice, once per reason that has some, in the order given.
+    """Return advice, once per reason that has some, in the given order.
 
     Args:
         reasons: reason, pod and node (if any).
-        namespace: the namespace of the pods.
+        namespace: namespace of the pods.
     """
     found: dict[str, None] = {}
     for reason, pod, node in reasons:

@@ -1,4 +1,4 @@
-"""The state of a job, a queue or the cluster at a past moment."""
+"""State of a job, a queue or the cluster at a past time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statemachines.vocabulary import LIVE_ATTEMPT_PHASES
 __all__ = ["By", "ClusterAsOf", "job_as_of"]
 
 By = Literal["time", "recordedtime"]
-"""`time`: the state at the moment, by all that is known today. `recordedtime`: the state that was known at the moment."""
+"""`time`: the state at the time, by all that is known today. `recordedtime`: the state that was known at the time."""
 
 _Key = tuple[str, str]
 """Cluster and name."""
@@ -29,31 +29,31 @@ _HOLDS_NODE = frozenset({"Bound", "Running", "Terminating"})
 
 
 def job_as_of(events: Iterable[Event[Data]], moment: int, by: By = "time") -> JobView | None:
-    """Return the state of a job at a moment (microseconds); `None` if it was not yet open.
+    """Return the state of a job at a time (microseconds); `None` if it was not opened yet.
 
     Args:
         events: all events of the job, in order.
-        moment: inclusive.
-        by: which of an event's two times counts.
+        moment: the time, inclusive.
+        by: time attribute of the events to compare.
     """
     return fold(events, at=moment) if by == "time" else fold(events, known=moment)
 
 
 class ClusterAsOf:
-    """Queues and nodes at a moment: a fold over all job events and cluster facts, in the order of the log."""
+    """Queues and nodes at a time: a fold over all job events and cluster facts, in log order."""
 
     def __init__(self, moment: int, by: By = "time") -> None:
-        """Begin the fold.
+        """Start the fold.
 
         Args:
-            moment: microseconds, inclusive.
-            by: which of an event's two times counts.
+            moment: the time (microseconds), inclusive.
+            by: time attribute of the events to compare.
         """
         self._moment = moment
         self._by = by
         self._jobs: dict[str, JobView] = {}
         self._opened: dict[str, JobView] = {}
-        """Jobs whose `opened` event was read but took effect after the moment."""
+        """Jobs whose `opened` event was read but took effect after that time."""
         self._clocks: dict[str, Clock] = {}
         self._facts = ClusterFacts()
         self._clusters: set[str] = set()
@@ -71,7 +71,7 @@ class ClusterAsOf:
                 self._job(event)
 
     def _shown(self, key: _Key) -> str:
-        """Return the displayed name of a node or queue, with its cluster if the log has several."""
+        """Return the display name of a node or queue, with its cluster if the log has several."""
         cluster, name = key
         return f"{cluster}/{name}" if len(self._clusters) > 1 else name
 
@@ -90,10 +90,10 @@ class ClusterAsOf:
         self._jobs[job].apply(event, time)
 
     def queues(self) -> dict[str, dict[str, Any]]:
-        """Return every queue that is known or has jobs, by name (`CLUSTER/NAME` if the log has several clusters), and its use.
+        """Return every queue that is known or has jobs, with its usage, by name (`CLUSTER/NAME` if the log has several clusters).
 
-        `allocated` sums the requests of attempts that hold a node, `requested` of those that wait for one. Jobs of kind `Other`
-        count in `allocated`, not in `jobs_by_phase`.
+        `allocated` sums the requests of attempts with a node, `requested` those of attempts without one. Jobs of kind `Other` count
+        in `allocated`, not in `jobs_by_phase`.
         """
         queues = {(cluster, name): applied for (cluster, kind, name), applied in self._facts.objects.items() if kind == "Queue"}
         found: dict[_Key, list[JobView]] = {key: [] for key in queues}

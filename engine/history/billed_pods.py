@@ -1,4 +1,4 @@
-"""Pods whose use is billed more than once: a pod is one attempt of one job, which logs of earlier releases did not keep to."""
+"""Pods whose usage is billed more than once: a pod is one attempt of one job, which logs of earlier releases may violate."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from engine.history.phrases import attempt_of
 __all__ = ["BilledPods"]
 
 _Place = tuple[str, str]
-"""Job id, and the attempt in words."""
+"""Job id, and name of the attempt."""
 
 
 class BilledPods:
-    """The attempts that billed each pod, as found in one reading of the billing events."""
+    """Attempts with records of each pod, collected in one pass over the billing events."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], _Place] = {}
         self._several: set[tuple[str, str]] = set()
 
     def add(self, event: Event[Any]) -> None:
-        """Note the attempt of a record."""
+        """Add the attempt of a record."""
         if isinstance(event.data, UsageRecorded):
             pod, place = (event.clusterid, event.data.uid), (event.subject, attempt_of(event.data))
             if self._first.setdefault(pod, place) != place:
@@ -37,7 +37,7 @@ class BilledPods:
         """Yield each further attempt that bills a pod, the uid, and the attempt that billed it first.
 
         Args:
-            events: all billing events again; read only if several attempts have records of one pod. What was taken back counts not.
+            events: all billing events again; read only if several attempts have records of one pod. Voided records do not count.
         """
         runs: dict[tuple[str, str], dict[_Place, list[Run]]] = {}
         for event in events if self._several else ():

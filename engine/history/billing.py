@@ -1,4 +1,4 @@
-"""Compare recorded usage with the job events, and compute usage that is not yet recorded."""
+"""Comparison of recorded usage with the job events, and computation of usage that is not recorded yet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
     job: str
     attempt: str
-    """`worker[2] attempt 1`; `review`: it is about the progress of a review."""
+    """Attempt, such as `worker[2] attempt 1`; `review`: the progress of a review."""
     what: str
 
     def document(self) -> dict[str, Any]:
@@ -51,26 +51,26 @@ class Finding(NamedTuple):
         return self._asdict()
 
     def sentence(self) -> str:
-        """Return it in words."""
+        """Return it as a sentence."""
         return f"{self.job} {self.attempt}: {self.what}"
 
 
 class Unfinished(NamedTuple):
-    """What a shard of billing has still to do; its bill was compared as far as it has come."""
+    """Unfinished work of a billing shard, whose bill was compared up to its position."""
 
     shard: str
-    """`billing/0`"""
+    """Shard, such as `billing/0`."""
     behind: bool
-    """It has not taken all of its inputs."""
+    """True if it has not read all of its inputs."""
     review: Micros | None
-    """When the last review that is pending goes on, of those that may correct something; `None`: none may."""
+    """Time of the last pending review that may correct something; `None`: there is none."""
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
         return self._asdict() | {"review": None if self.review is None else format_time(self.review)}
 
     def sentence(self) -> str:
-        """Return it in words."""
+        """Return it as a sentence."""
         behind = ["it has not read all job events and cluster facts yet"] if self.behind else []
         review = [] if self.review is None else [f"a review is pending until {exact(self.review)}: it will correct more"]
         return f"{self.shard}: {'; '.join((*behind, *review))}"
@@ -79,9 +79,9 @@ class Unfinished(NamedTuple):
 def check_billing(log: SearchableLog) -> Iterator[Finding | Unfinished]:
     """Recompute the bill from job events and cluster facts, and yield each difference from the recorded bill.
 
-    Also yields each attempt that bills a pod which another one has billed: its job may be in another shard.
-    Recomputes every recorded charge and every attempt's runs, closed months included, by what each shard had taken. The bill of a
-    job that has left the state is final: it is compared as of that moment. Open attempts are checked up to their last usage record.
+    Also yields each attempt that bills a pod which another attempt has billed, even in another shard. Every recorded charge and
+    every attempt's runs are recomputed, including closed months, from the inputs that each shard had read. The bill of a job that
+    has left the state is final and is compared as of that time. Open attempts are checked up to their last usage record.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -128,9 +128,9 @@ def _check_shard(log: SearchableLog, number: int, pods: BilledPods) -> Iterator[
 
 
 def _originals(event: Event[Any]) -> dict[str, Finding]:
-    """Return the ids of the records that a reversal takes back, each with the finding if there is no such record.
+    """Return the ids of the records that a reversal voids, each with the finding if the record does not exist.
 
-    The first slice stands for all: the ids of the others differ from it in the beginning only.
+    Only the first slice is checked; the ids of the others differ from it in their start alone.
     """
     data = event.data
     if not isinstance(data, UsageRecorded) or data.reverses is None:
@@ -145,7 +145,7 @@ def _originals(event: Event[Any]) -> dict[str, Finding]:
 
 
 def _lost(log: SearchableLog, shard: ShardId, originals: dict[str, Finding]) -> Iterable[Finding]:
-    """Return the findings of `_originals` about records that a shard has not written; reads its events again if there are any."""
+    """Return the findings of `_originals` for records that a shard has not written; reads its events again only if necessary."""
     jobs = {finding.job for finding in originals.values()}
     for record in _written(log, shard) if jobs else ():
         event: Event[Any] = decode(record.message, bounded=False)
@@ -156,7 +156,7 @@ def _lost(log: SearchableLog, shard: ShardId, originals: dict[str, Finding]) -> 
 
 
 def _written(log: SearchableLog, shard: ShardId) -> Iterator[Record]:
-    """Yield a shard's billing events in order. The last one of a commit shows all inputs that had been taken (`accounted`)."""
+    """Yield a shard's billing events in order. The last one of a commit has all processed inputs in its basis (`accounted`)."""
     partition, offset = Partition("billing", shard.number), 0
     while found := log.read(partition, offset, 500):
         yield from (record for record in found if record.shard == str(shard))
@@ -164,7 +164,7 @@ def _written(log: SearchableLog, shard: ShardId) -> Iterator[Record]:
 
 
 def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Data]], None]) -> list[Finding]:
-    """Apply an event; return the differences in the bill of a job that leaves the state by it."""
+    """Apply an event; return the differences in the bill of a job that it removes from the state."""
     leaving = account_of(state, event.subject) if isinstance(event.data, JobForgotten | UsageReviewed) else None
     apply(state, event)
     if leaving is None or account_of(state, event.subject) is leaving:
@@ -173,25 +173,25 @@ def _applied(state: State, event: Event[Data], apply: Callable[[State, Event[Dat
 
 
 def _review_due(state: State, account: JobAccount) -> Micros | None:
-    """Return when the last of the pending reviews that will come to a job goes on; `None`: none will."""
+    """Return the time of the last pending review of a job; `None`: none is pending."""
     return review_due(state, account.job, account.attempts)
 
 
 def quote(
     log: Searchable, until: Micros, *, tenant: str | None = None, other: bool = True
 ) -> tuple[list[Event[UsageRecorded]], list[Finding]]:
-    """Return the usage of open attempts from their last mark up to a moment, as the stage would record it.
+    """Return the usage of open attempts from their last mark up to a time, as the stage would record it.
 
-    What a pending review will correct before the mark is left out: it is recorded already, and is not used again.
+    Pending corrections before the mark are left out, because that usage is recorded already.
 
     Args:
-        log: folded from its beginning.
-        until: the moment (microseconds).
-        tenant: only this tenant's.
+        log: log, folded from its beginning.
+        until: the time (microseconds).
+        tenant: tenant; `None`: all.
         other: include jobs of kind `Other` (services).
 
     Returns:
-        The usage, and a finding for each attempt that cannot be charged up to then, whose usage is missing.
+        The usage, and a finding for each attempt that cannot be charged, whose usage is missing.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -209,12 +209,12 @@ def quote(
 
 
 def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
-    """Return when the last open attempt whose use in a stretch of time is not recorded yet is recorded; `None`: there is none.
+    """Return the time at which all usage of open attempts within a period will be recorded; `None`: it is.
 
     Args:
-        log: folded from its beginning.
-        begin: begin of the stretch (microseconds).
-        end: its end, exclusive.
+        log: log, folded from its beginning.
+        begin: begin of the period (microseconds).
+        end: end of the period, exclusive.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -229,7 +229,7 @@ def recorded_at(log: Searchable, begin: Micros, end: Micros) -> Micros | None:
 
 
 def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[JobAccount, Attempt, Event[Any]]]:
-    """Yield the events that would record the use of open attempts up to a moment, or say why they cannot be charged."""
+    """Yield the events that would record the usage of open attempts up to a time, or the reason why they cannot be charged."""
     state = _facts(log, NodeDeleted)
     for event in _events(log, "billing"):
         evolve(state, event)
@@ -240,17 +240,17 @@ def _unrecorded(log: Searchable, until: Micros) -> Iterator[tuple[JobAccount, At
         for attempt in account.attempts:
             if attempt.end is None:
                 if attempt.fault is not None:
-                    attempt.fault = ""  # it is named again, although the log names it
+                    attempt.fault = ""  # reported again, although the log has it
                 yield from ((account, attempt, event) for event in factory.corrections(attempt, max(until, attempt.marked)))
 
 
 def _facts(log: Searchable, *without: type[Data]) -> State:
-    """Return the state of a billing shard that has absorbed the job events of all shards, but for those of some types."""
+    """Return the state of a billing shard that has absorbed the job events of all shards, except some types."""
     state = State()
     dead = dead_lettered(log, "cluster")
     for record in log.scan(("cluster", "job-events")):
         if record.partition.topic == "cluster" and (record.partition.number, record.offset) in dead:
-            continue  # the stages passed it over
+            continue  # the stages ignored it too
         event = decode(record.message, bounded=False)
         if not isinstance(event.data, without):
             absorb(state, event)
@@ -264,10 +264,10 @@ def _events(log: Searchable, *topics: Any) -> Iterator[Event[Data]]:  # noqa: AN
 
 
 def _check_event(state: State, event: Event[Data], cause: str) -> Iterator[Finding]:
-    """Yield what is wrong with an event by what was known before it, the job event `cause` last."""
+    """Yield the faults of an event, given the state before it, whose last absorbed job event is `cause`."""
     data = event.data
     if not isinstance(data, Usage | UsageReviewed):
-        return  # bookkeeping of the processor
+        return  # an event of the processor
     place = attempt_of(data) if isinstance(data, Usage) else "review"
     account = account_of(state, event.subject)
     if account is None:
@@ -302,7 +302,7 @@ def _uncharged(account: JobAccount, attempt: Attempt, error: str) -> Finding:
 
 
 def uncharged(job: str, task: str, index: int, attempt: int, error: str) -> Finding:
-    """Return that an attempt cannot be charged, and why."""
+    """Return the finding that an attempt cannot be charged, with the reason."""
     return Finding(job, _place(task, index, attempt), f"cannot be charged: {error.removeprefix('ValueError: ')}")
 
 
@@ -311,15 +311,15 @@ def _place(task: str, index: int, attempt: int) -> str:
 
 
 def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decimal], str] | None:
-    """Return job → what its use of resources costs in a stretch of time, and the currency; `None`: there is no price book.
+    """Return the cost of each job's usage within a period, and the currency; `None` without a price book.
 
-    It is computed from the job events and cluster facts, whatever the log has of bills. What increments and minimum add counts
-    with the end of its attempt.
+    Costs are computed from the job events and cluster facts, independently of recorded bills. Increments and minimum count at the
+    end of their attempt.
 
     Args:
-        log: folded from its beginning.
-        begin: begin of the stretch (microseconds).
-        end: its end; open attempts cost until then.
+        log: log, folded from its beginning.
+        begin: begin of the period (microseconds).
+        end: end of the period; open attempts cost until then.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -337,7 +337,7 @@ def costs(log: Searchable, begin: Micros, end: Micros) -> tuple[dict[str, Decima
 def _cost(state: State, account: JobAccount, attempt: Attempt, begin: Micros, end: Micros) -> Decimal:
     try:
         runs = runs_of(account.job, attempt, state.facts_of(account.job, attempt), state.book, end)
-    except ValueError:  # it lasts longer than anything that is billed
+    except ValueError:  # it lasts longer than the maximum that is billed
         return Decimal(0)
     within = [
         run if run.record == "excess" else part(run, max(run.start, begin), min(run.end, end))

@@ -1,4 +1,4 @@
-"""Explain a record: every number of its sum, and the events behind it, so that it can be recomputed by hand."""
+"""Explanation of a record: every number of its sum and the events behind it, so that it can be recomputed by hand."""
 
 from __future__ import annotations
 
@@ -50,34 +50,34 @@ class Weighting(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Use that counts towards the increments and the minimum of an attempt."""
+    """Usage that counts towards the increments and the minimum of an attempt."""
 
     kind: str
     start: Micros
     end: Micros
     events: tuple[str, ...]
-    """Ids of the job events that start it and end it."""
+    """Ids of the job events that start and end it."""
 
     @property
     def length(self) -> int:
-        """Its length (microseconds)."""
+        """Length (microseconds)."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Why an attempt is charged longer, or shorter, than it was used."""
+    """Explanation of why an attempt is charged longer, or shorter, than it was used."""
 
     used: tuple[Stretch, ...]
-    """The whole use of the attempt when the excess was recorded."""
+    """All usage of the attempt when the excess was recorded."""
     added: int
-    """What increments and minimum add (microseconds); below zero if rounded down."""
+    """Time added by increments and minimum (microseconds); below zero if rounded down."""
     rules: PriceVersion | None
-    """Has increments and minimum; `None`: the log has no such version."""
+    """Price version with increments and minimum; `None`: the log lacks it."""
 
     @property
     def length(self) -> int:
-        """Length of the use (microseconds)."""
+        """Length of the usage (microseconds)."""
         return sum(stretch.length for stretch in self.used)
 
     def document(self) -> dict[str, Any]:
@@ -110,21 +110,21 @@ class RecordExplanation:
     seconds: Decimal
     """Charged time; below zero in a reversal."""
     list_price: Decimal | None
-    """Price of a unit before the factors; `None`: none is known."""
+    """Price of a unit before the factors; `None`: unknown."""
     weights: tuple[Weighting, ...]
-    """Of a record of `weighted_seconds`: what a unit consists of."""
+    """Composition of a unit, for a record of `weighted_seconds`."""
     excess: Excess | None
-    """Of an excess, and of the reversal of one."""
+    """Excess, for an excess record or its reversal."""
     cause: Event[Data] | None
-    """Of a reversal: what was learnt after the month was closed; `None` if unknown."""
+    """Cause of a reversal, absorbed after the month was closed; `None` if unknown."""
     node: Event[Data] | None
-    """Fact that says type and GPU model of the node; `None`: both are unknown, or no one fact says both."""
+    """Fact with type and GPU model of the node; `None`: both are unknown, or no single fact has both."""
     events: tuple[Event[Data], ...]
-    """Events behind it: what the pod requested, then what starts and ends the use."""
+    """Events behind it: the requests of the pod, then the start and end of the usage."""
     terms: dict[str, tuple[Event[Data], dict[str, object]]]
-    """Events that gave the job tenant, queue and its other terms, by id, each with those that it gave."""
+    """Events that set the job's tenant, queue and other terms, by id, each with the terms that it set."""
     end: Event[AttemptEnded] | None
-    """End of the attempt that gave the record its class; `None`: the record is `reserved`, or no end was known."""
+    """End of the attempt, which determined the record's class; `None`: the record is `reserved`, or no end was known."""
     book: Event[Data] | None
     """Price book that put its price version in force for that time; `None`: it has none."""
 
@@ -149,7 +149,7 @@ class RecordExplanation:
         }
 
     def sources(self) -> Iterator[tuple[Event[Data], str]]:
-        """Yield all events behind it by time, each with what it says."""
+        """Yield all events behind it by time, each with its description."""
         also = (one for one in (self.book, self.node, self.end) if one is not None)
         found = {event.id: event for event in (*(event for event, _ in self.terms.values()), *self.events, *also)}
         for event in sorted(found.values(), key=lambda event: event.time):
@@ -158,7 +158,7 @@ class RecordExplanation:
             yield event, f"{told(event)}; {said}" if said else told(event)
 
     def sentences(self) -> Iterator[str]:
-        """Yield the lines of the sum: first the attempt, last the amount."""
+        """Yield the lines of the sum, from the attempt to the amount."""
         record, run, charge = self.record, self.record.run, self.record.charge
         kind = "" if run.record == "usage" else f", {run.record}"
         yield f"{run.namespace}/{run.job_name} {run.task}[{run.index}] attempt {run.attempt}: {run.kind}{kind}"
@@ -197,7 +197,7 @@ class RecordExplanation:
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentExplanation:
-    """What rounding adds to an invoice or takes from it."""
+    """Rounding adjustment of an invoice."""
 
     invoice: Invoice
 
@@ -219,7 +219,7 @@ class AdjustmentExplanation:
         }
 
     def sentences(self) -> Iterator[str]:
-        """Yield what was rounded: first the invoice, last the amount."""
+        """Yield the lines of the rounding, from the invoice to the amount."""
         one = self.invoice
         yield f"adjustment of invoice {one.id}: {one.tenant}, {one.period}{', with jobs of kind Other' if one.other else ''}"
         exact, paid = f"{plain(one.total.amount)} {one.currency}", f"{one.paid} {one.currency}"
@@ -257,12 +257,12 @@ def explain_record(
     """Explain a record.
 
     Args:
-        log: the log to search.
-        record: the record.
-        source: the run that it is part of.
-        original: of a reversal, the run that it takes back.
-        rules: its price version.
-        book: the price book that put this version in force for that time.
+        log: log to search.
+        record: record to explain.
+        source: run of the record.
+        original: run that a reversal voids; `None`: not a reversal.
+        rules: price version of the record.
+        book: price book that put this version in force for that time.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -291,7 +291,7 @@ def explain_record(
 
 
 def list_price(record: Record, rules: PriceVersion | None) -> Decimal | None:
-    """Return the price of a unit of a record before all factors, by its price version; `None`: none is known."""
+    """Return the price of a unit of a record before all factors, by its price version; `None`: unknown."""
     run = record.run
     return None if rules is None else rules.rate("prices", record.charge.meter, run.node_type, run.gpu_model)
 
@@ -301,7 +301,7 @@ def _term(value: object) -> str:
 
 
 def told(event: Event[Data]) -> str:
-    """Return what an event behind a record says, with what it means for the bill."""
+    """Return the description of an event behind a record, with its meaning for the bill."""
     data = event.data
     if isinstance(data, ObjectApplied):
         return f"{data.kind} {data.name} was applied at {moment(event.time)}"
@@ -324,7 +324,7 @@ def _weights(run: UsageRecorded, rules: PriceVersion) -> Iterator[Weighting]:
 
 
 def _used(log: Searchable, excess: Event[UsageRecorded]) -> Iterator[Stretch]:
-    """Yield the charged use of an attempt when its excess was recorded. A place that is kept is not used."""
+    """Yield the charged usage of an attempt when its excess was recorded, without reserved resources."""
     runs: list[Run] = []
     for record in log.records_of(excess.subject, ("billing",)):
         data = decode(record.message, bounded=False).data

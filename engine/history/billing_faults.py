@@ -1,4 +1,4 @@
-"""What is wrong with one event of the bill, by what is known and stands recorded before it."""
+"""Faults of one billing event, given the state and the records before it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["charges_in", "faults_of", "stretch"]
 
 
 _ATTRIBUTES: Final = ("id", "source", "subject", "time", "correlationid", "causationid", "clusterid")
-"""Attributes of an event that can be made again. Its type chooses what its data are; when it was recorded depends on the clock."""
+"""Event attributes that can be recomputed. The type follows from the data; the recorded time depends on the clock."""
 _attributes: Final[Callable[[Event[Any]], tuple[object, ...]]] = attrgetter(*_ATTRIBUTES)
 
 
@@ -47,9 +47,9 @@ def faults_of(event: Event[Any], state: State, account: JobAccount, cause: str) 
     if attempt is None:
         yield "is about an attempt that no job event names"
         return
-    begun = event.causationid  # what a timer's event follows may not be known any more
+    begun = event.causationid  # the cause of a timer's event may be lost
     if isinstance(data, UsageFailed):
-        # Whether it could not be charged is for the build that said so: what is mended does not condemn it.
+        # The reason for a failed charge belongs to the build that recorded it; a later fix does not invalidate it.
         if attempt.fault == data.error:
             yield f"says again that the attempt cannot be charged ({data.error})"
         yield from _of_attributes(event, factory.event(data, factory.now, attempt.created.id))

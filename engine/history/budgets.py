@@ -1,4 +1,4 @@
-"""Budgets beside the bill: what is left of them, and whether what was said of their thresholds follows."""
+"""Budgets: what is spent of them, and a check of the recorded threshold crossings."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _STAGE = BudgetsStage()
 
 @dataclass(frozen=True, slots=True)
 class BudgetStanding:
-    """What a tenant has spent of a month's budget."""
+    """Spending of a tenant against a month's budget."""
 
     tenant: str
     period: str
-    """`2026-10`"""
+    """Month, such as `2026-10`."""
     budget: Budget
     spent: Decimal
-    """What stands on the month's invoice, exact."""
+    """Exact total of the month's invoice."""
     currency: str | None
-    """Of the price book; `None`: nothing was used by one."""
+    """Currency of the price book; `None`: no usage has a price."""
     crossed: tuple[Event[BudgetCrossed], ...]
-    """What was said of the month, in order: of earlier amounts of the budget too."""
+    """Recorded crossings of the month, in order, including those of earlier amounts of the budget."""
 
     @property
     def compared(self) -> bool:
-        """Whether the price book has the currency of the budget."""
+        """True if the price book has the currency of the budget."""
         return self.currency in {None, self.budget.currency}
 
     @property
     def percent(self) -> Decimal:
-        """What is spent of the budget, in percent, cut to a tenth; zero has no sign."""
+        """Spent part of the budget in per cent, truncated to a tenth; zero has no sign."""
         tenths = EXACT.divide_int(EXACT.multiply(self.spent, Decimal(1000)), self.budget.amount)
         return EXACT.plus(tenths).scaleb(-1, EXACT)
 
@@ -78,13 +78,13 @@ class BudgetStanding:
 
 
 def budget_standings(log: SearchableLog, invoices: Iterable[Invoice], period: str | None = None) -> list[BudgetStanding]:
-    """Return what is spent of each budget, by month and tenant.
+    """Return the spending against each budget, by month and tenant.
 
     Args:
-        log: has the budgets, and what was said of them.
-        invoices: that stand, of the tenants and months of interest. A tenant without one has spent nothing in the month from which
-            its budget counts.
-        period: only this month.
+        log: log with the budgets and their crossings.
+        invoices: valid invoices of the tenants and months of interest. A tenant without an invoice has spent nothing in the month
+            from which its budget is valid.
+        period: month; `None`: all.
 
     Raises:
         LogError: the log cannot be read.
@@ -110,22 +110,22 @@ def budget_standings(log: SearchableLog, invoices: Iterable[Invoice], period: st
 
 
 def _said(log: SearchableLog) -> Mapping[tuple[int, int], Event[Any]]:
-    """Return what was said of budgets, by partition and offset."""
+    """Return the recorded crossings of budgets, by partition and offset."""
     records = log.scan(("budgets",), {BudgetCrossed.TYPE})
     return {(record.partition.number, record.offset): decode(record.message, bounded=False) for record in records}
 
 
 def check_budgets(log: SearchableLog) -> Iterator[Finding]:
-    """Fold what stands on the invoices again, and yield where what was said of budgets does not follow, or is missing.
+    """Recompute the invoice totals, and yield recorded crossings that do not follow from them, and missing ones.
 
-    Each crossing was decided when the shard had taken certain inputs: they are taken up to there, in any order between partitions.
+    Each crossing was decided on certain inputs: they are read up to there, in any order between partitions.
 
     Raises:
         LogError: the log cannot be read to its end.
     """
     state = _STAGE.initial()
     taken = TakenInputs(log, _STAGE, 0, lambda event: _STAGE.absorb(state, event))
-    for record in log.scan(("budgets",)):  # the last one of a commit shows all inputs that had been taken (`accounted`)
+    for record in log.scan(("budgets",)):  # the last one of a commit has all processed inputs in its basis (`accounted`)
         taken.up_to(record.basis)
         if record.message.type != BudgetCrossed.TYPE:
             continue

@@ -1,4 +1,4 @@
-"""Names claimed by parked inputs of jobs that are not yet opened."""
+"""Names claimed by parked inputs of unopened jobs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CLAIMING: Final[tuple[type[Data], ...]] = (JobParked, InputParked, InputReleased
 
 
 class Claimed:
-    """The fold: `take` the events of unopened jobs, in the order of the log."""
+    """Fold of the events of unopened jobs, in log order."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[tuple[str, Claim | None, int]]] = {}
-        """Subject → held inputs, in order: id, the name that it claims for the job, and when it was parked."""
+        """Held inputs by subject, in order: id, claim of the job's identity, and time of parking."""
         self._parked: set[str] = set()
 
     def __contains__(self, subject: object) -> bool:
@@ -74,7 +74,7 @@ class Claimed:
         self._parked.discard(subject)
 
     def claims(self) -> Iterator[tuple[str, Claim, int]]:
-        """Yield each claim: the subject, its first claim, and when that was parked."""
+        """Yield each claim: the subject, its first claim, and the time of its parking."""
         for subject, held in self._held.items():
             first = next(((claim, time) for _, claim, time in held if claim is not None), None)
             if first is not None:

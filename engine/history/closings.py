@@ -1,4 +1,4 @@
-"""Closings of months: asked for in the log, and in force once every shard of billing has taken them."""
+"""Closings of months: requested in the log, and effective once every billing shard has read them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _CLUSTER: Final = Partition("cluster", 0)
 
 
 class Closing(NamedTuple):
-    """The event that closes a month."""
+    """Event that closes a month."""
 
     recorded: Micros
-    """When it was recorded."""
+    """Recorded time (microseconds)."""
     taken: bool
-    """Whether every shard of billing has taken it: the month is closed, and its invoices and exports are final."""
+    """True if every billing shard has read it: the month is closed, and its invoices and exports are final."""
     month: Month
-    """As it was closed: in the time zone of the price book that was in force then."""
+    """Boundaries of the month at its closing, in the time zone of the price book in force then."""
 
 
 def closings(log: SearchableLog) -> dict[str, Closing]:
-    """Return month → its closing, by the rules of the billing stage: one that came before the month's end closes nothing.
+    """Return the closing by month, by the rules of the billing stage: one before the month's end has no effect.
 
     Raises:
         LogError: the log cannot be read.
@@ -51,16 +51,16 @@ def closings(log: SearchableLog) -> dict[str, Closing]:
 
 
 def _positions(log: SearchableLog, number: int) -> dict[Partition, int]:
-    """Return the offset of the first record that a shard of billing has not taken, by partition of its inputs."""
+    """Return the offset of the first record that a billing shard has not read, by input partition."""
     inputs, view = input_partitions(log, _STAGE, number), log.look(ShardId(STAGE, number))
     return dict(zip(inputs, extended(() if view is None else view.position.vector, len(inputs)), strict=True))
 
 
 def is_behind(log: SearchableLog, moment: Micros) -> bool:
-    """Tell whether billing has still to take a job event of before a moment (microseconds).
+    """Return true if billing has unread job events from before a time (microseconds).
 
-    A closing is taken before the job events that wait: what they tell of the month would be on later invoices, and an attempt whose
-    end is among them would be charged up to the closing.
+    A closing is read before waiting job events, so their usage in the month would be on later invoices, and an attempt whose end is
+    among them would be charged up to the closing.
 
     Raises:
         LogError: the log cannot be read.

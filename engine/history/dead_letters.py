@@ -1,4 +1,4 @@
-"""Dead letters: unreadable inputs, and which ones were discarded."""
+"""Dead letters: undecodable inputs, and discards of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Letter", "dead_lettered", "dead_letters", "latest_letters", "meant_l
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
-    """Yield all dead letters in commit order; a record that several shards dead-lettered, once."""
+    """Yield all dead letters in commit order; a record dead-lettered by several shards appears once."""
     seen: set[tuple[str, int, int]] = set()
     for record in log.scan(("dead-letters",), {DeadLettered.TYPE}):
         event = cast("Event[DeadLettered]", decode(record.message))
@@ -27,18 +27,18 @@ def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
 
 
 class Letter(NamedTuple):
-    """An unreadable input, with all its redrives."""
+    """Undecodable input with all its redrives."""
 
     event: Event[DeadLettered]
     """The newest dead letter."""
     tries: int
-    """Number of times that it was appended."""
+    """Number of times it was appended."""
     discarded: Event[LetterDiscarded] | None = None
     """The discard; `None` if it is open."""
 
 
 def latest_letters(log: Searchable) -> list[Letter]:
-    """Return the newest letter of each content, in commit order: a redrive that fails again leaves another letter."""
+    """Return the newest letter of each content, in commit order: a failed redrive adds another letter."""
     latest: dict[tuple[object, ...], Letter] = {}
     for event in dead_letters(log):
         data = event.data
@@ -60,7 +60,7 @@ def _discarded(log: Searchable) -> dict[str, Event[LetterDiscarded]]:
 
 
 def meant_letters(letters: Sequence[Letter], ids: Sequence[str]) -> list[Letter]:
-    """Return the letters whose ids begin with one of the given prefixes.
+    """Return the letters whose ids have one of the prefixes.
 
     Raises:
         NotFoundError: no letter matches a prefix.
@@ -72,6 +72,6 @@ def meant_letters(letters: Sequence[Letter], ids: Sequence[str]) -> list[Letter]
 
 
 def dead_lettered(log: Searchable, topic: Topic) -> set[tuple[int, int]]:
-    """Return partition and offset of each dead-lettered record of a topic, readable ones with too many outputs included."""
+    """Return partition and offset of each dead-lettered record of a topic, including decodable ones with too large outputs."""
     letters = (event.data for event in dead_letters(log))
     return {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}

@@ -11,14 +11,14 @@ __all__ = ["Change", "diff", "diff_documents"]
 
 
 class Change(NamedTuple):
-    """One field that differs."""
+    """A field that differs."""
 
     path: str
-    """`phase`, `tasks.worker.phase`, `attempts.worker[2]#1.exit_code`."""
+    """Path such as `phase`, `tasks.worker.phase`, `attempts.worker[2]#1.exit_code`."""
     before: Any
-    """`None`: did not exist."""
+    """Value before; `None`: did not exist."""
     after: Any
-    """`None`: no longer exists."""
+    """Value after; `None`: no longer exists."""
 
 
 _BOOKKEEPING = frozenset({"sequence"})

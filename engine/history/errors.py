@@ -1,11 +1,11 @@
 """Errors of the history package.
 
 HistoryError
-├── NotFoundError           no such job or event in the log
+├── NotFoundError           the job, event or object is not in the log
 │   ├── UnopenedError           the job exists but no event has opened it
-│   ├── LaterError              the job was recorded after the moment asked about
+│   ├── LaterError              the job was recorded after the requested time
 │   └── NoPodGroupError         the job exists but is not scheduled by Lahar, or is over
-├── LostOriginalError       a reversal takes back a record that does not exist
+├── LostOriginalError       a reversal voids a record that does not exist
 ├── AmbiguousError          several jobs or events match
 ├── TransferError           a file cannot be exported or imported
 └── TokenError              a subscription cannot resume from a token
@@ -72,7 +72,7 @@ class UnopenedError(NotFoundError):
 
 
 class LaterError(NotFoundError):
-    """Raised when a job was recorded after the moment asked about."""
+    """Raised when a job was recorded after the requested time."""
 
     def __init__(self, given: str, known: int) -> None:
         HistoryError.__init__(self, f"the job {given!r} was recorded after {moment(known)}; `lahar history {given}` shows when")
@@ -88,7 +88,7 @@ class NoPodGroupError(NotFoundError):
 
 
 class LostOriginalError(HistoryError):
-    """Raised when a reversal cannot be explained: no record has the id that it takes back."""
+    """Raised when a reversal cannot be explained, because the record that it voids does not exist."""
 
     def __init__(self, reversal: str, original: str) -> None:
         super().__init__(
@@ -97,7 +97,7 @@ class LostOriginalError(HistoryError):
 
 
 class AmbiguousError(HistoryError):
-    """Raised when a prefix matches several jobs or events, or a name jobs of several clusters; `matches` lists them in order."""
+    """Raised when a prefix matches several jobs or events, or a name matches jobs of several clusters; `matches` lists them."""
 
     _SHOWN = 5
 
@@ -141,11 +141,11 @@ class ExpiredTokenError(TokenError):
 
 
 def only_one(kind: str, name: str, clusters: Sequence[str], known: Iterable[str] = ()) -> str:
-    """Return the one cluster that has an object of a name; the error for an unknown name shows the nearest known one.
+    """Return the only cluster with an object of a name; the error for an unknown name suggests the nearest known one.
 
     Raises:
-        NotFoundError: there is none.
-        AmbiguousError: there are several.
+        NotFoundError: no cluster has it.
+        AmbiguousError: several clusters have it.
     """
     if not clusters:
         raise NotFoundError(kind, name, nearest(name, known))

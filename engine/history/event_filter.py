@@ -1,4 +1,4 @@
-"""Filters on the events of a history, by their own fields."""
+"""Filters on the events of a history by their own fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES
 """Phases of all levels."""
 
 _OF_SCHEDULER: Final = (DecisionAccepted, JobExplained)
-"""Events whose reason is why the scheduler does not place a job."""
+"""Events whose reason explains why the scheduler does not place a job."""
 
 _VERSION: Final = re.compile(r"\.v[0-9]+$|\*$")
 
@@ -43,7 +43,7 @@ class Selection:
         must_be_known("phase", self.phases, _PHASES)
 
     def passes(self, data: Data) -> bool:
-        """Return whether an event matches."""
+        """Return true if an event matches."""
         if self.phases:
             entered = transition_of(data)
             if entered is None or entered.phase not in self.phases:
@@ -67,15 +67,15 @@ def must_be_types(given: Iterable[str], topic: Topic) -> None:
 
 
 def must_be_reasons(log: Searchable, given: Iterable[str], *, of_phases: bool = False) -> None:
-    """Check reasons: each is one of Lahar's, or in the log as a controller's own.
+    """Check reasons: each is one of Lahar's, or a controller's own that is in the log.
 
     Args:
-        log: holds the events.
+        log: log with the events.
         given: the reasons.
-        of_phases: only reasons of the phases of jobs and attempts are meant, not those for which a job waits for the scheduler.
+        of_phases: only reasons of phases of jobs and attempts, not pending reasons of the scheduler.
 
     Raises:
-        UnknownNameError: one is neither.
+        UnknownNameError: a reason is neither.
     """
     given = set(given)
     if not given - REASONS:
@@ -94,6 +94,6 @@ def must_be_reasons(log: Searchable, given: Iterable[str], *, of_phases: bool = 
 
 
 def full_type(given: str) -> str:
-    """Return the pattern of event types for a short name: `job.phase_changed` is `lahar.job.phase_changed` of any version."""
+    """Return the pattern of event types for a short name: `job.phase_changed` is any version of `lahar.job.phase_changed`."""
     named = given if given.startswith(("lahar.", "*")) else f"lahar.{given}"
     return named if _VERSION.search(named) else f"{named}.v*"

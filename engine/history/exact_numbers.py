@@ -1,4 +1,4 @@
-"""Exact numbers in answers: seconds as decimals from integer microseconds, their distribution, and JSON with exact decimals."""
+"""Exact numbers in output: seconds as decimals from integer microseconds, their distribution, and JSON with exact decimals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 __all__ = ["distribution", "dumps", "ratio", "seconds"]
 
-# Wide enough that no sum of microseconds is ever rounded.
+# Precise enough that no sum of microseconds is ever rounded.
 _WIDE: Final = Context(prec=60)
 
 
@@ -32,14 +32,15 @@ def ratio(total: int, count: int, per: int = 1_000_000) -> Decimal:
 
 
 def distribution(lengths: Iterable[int]) -> dict[str, Any]:
-    """Describe lengths of time.
+    """Return the distribution of durations.
 
     Args:
-        lengths: microseconds.
+        lengths: durations (microseconds).
 
     Returns:
         `n`, and in seconds `mean` (to the microsecond), `median`, `p99` (linear interpolation, exact) and `max`; these four are
-        `None` if there are no lengths.
+        `None`
+            without durations.
     """
     ordered = sorted(lengths)
     if not ordered:
@@ -62,7 +63,7 @@ def _percentile(ordered: list[int], percent: int) -> Decimal:
 
 
 def _plain(number: Decimal) -> Decimal:
-    # normalize() alone writes 1000 as 1E+3.
+    # normalize() alone formats 1000 as 1E+3.
     number = number.normalize(_WIDE)
     return number.quantize(Decimal(1), context=_WIDE) if number == number.to_integral_value() else number
 

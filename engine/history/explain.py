@@ -1,4 +1,4 @@
-"""`why` for a job, one of its replicas, or an event, by the name that the user gives."""
+"""`why` for a job, a replica, or an event, by the name that the user gives."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def explain(
     """Explain a job or one of its replicas; or an event, if no job has that name.
 
     Args:
-        log: the log to search.
+        log: log to search.
         meant: resolves a job reference to a job id, as `job_reference` does.
-        what: a job reference, or an event id or a prefix of one.
-        replica: `TASK[INDEX]` of the job.
-        known: by what was recorded up to this moment (microseconds); `None`: now.
-        clock: the present time: timers due before it are overdue, if no `known` is given; `None`: none is.
+        what: job reference, or an event id or a prefix of one.
+        replica: replica of the job, as `TASK[INDEX]`.
+        known: latest recorded time to consider (microseconds); `None`: now.
+        clock: current time, before which due timers are overdue, unless `known` is given; `None`: no timer is.
 
     Raises:
         NotFoundError: there is no such job, event or replica.
         AmbiguousError: several match.
-        ValueError: the replica is not written `TASK[INDEX]`.
+        ValueError: the replica does not have the form `TASK[INDEX]`.
     """
     slot = None if replica is None else read_replica(replica)
     try:

@@ -1,4 +1,4 @@
-"""An answer to `why`: sentences, a chain of causes, groups of replicas, advice."""
+"""Result of `why`: sentences, a chain of causes, groups of replicas, advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Explanation", "Step", "chains"]
 
 @dataclass(slots=True)
 class Step:
-    """One link of the chain of causes."""
+    """Link of a chain of causes."""
 
     text: str
     event: str
@@ -32,26 +32,26 @@ class Step:
 
 @dataclass(slots=True)
 class Explanation:
-    """An answer to `why`."""
+    """Result of `why`."""
 
     headline: str
     details: list[str] = field(default_factory=list)
     """Whole sentences, most important first."""
     causes: list[Step] = field(default_factory=list)
-    """From the explained event back to the input, or to a fact that was only recorded later; empty if a job just waits."""
+    """Chain from the explained event back to the input, or to a fact recorded only later; empty if a job just waits."""
     recorded: list[Step] = field(default_factory=list)
-    """The rest of the chain: what was later than the fact that it showed, such as the observation of a pod; see `steps`."""
+    """Rest of the chain: links later than the fact that they recorded, such as the observation of a pod; see `steps`."""
     replicas: list[Group] = field(default_factory=list)
-    """The replicas described that do not run, or not well; the details begin with what they wait for."""
+    """Described replicas that do not run, or not well; the details begin with their reasons to wait."""
     advice: list[str] = field(default_factory=list)
-    """Advice for the reasons described, where there is some."""
+    """Advice for the described reasons, if any."""
     waiting: Waiting | None = None
-    """Why the job waits for the scheduler of this engine."""
+    """Pending reason of the job, from Lahar's scheduler."""
     notice: Noticed | None = None
-    """The open notice of preemption that the job is part of."""
+    """Open notice of preemption of the job."""
 
     def sentences(self) -> list[str]:
-        """Return the whole answer as sentences, in reading order."""
+        """Return the whole result as sentences, in reading order."""
         said = [self.headline, *self.details, *(f"To do: {action}." for action in self.advice)]
         found = chains([*self.causes, *self.recorded]) if len(self.causes) > 1 or self.recorded else []
         for place, links in enumerate(found):
@@ -60,7 +60,7 @@ class Explanation:
         return said
 
     def document(self) -> dict[str, Any]:
-        """Return the answer as JSON."""
+        """Return the result as JSON."""
         return {
             "headline": self.headline,
             "details": self.details,
@@ -74,7 +74,7 @@ class Explanation:
 
 
 def chains(links: Sequence[Step]) -> list[list[Step]]:
-    """Divide a chain of causes before each link that is later than its effect."""
+    """Split a chain of causes before each link that is later than its effect."""
     found: list[list[Step]] = []
     for link in links:
         if found and link.time <= found[-1][-1].time:

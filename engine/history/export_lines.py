@@ -41,18 +41,18 @@ class Contents:
     """Contents of an export."""
 
     scope: Literal["everything", "job", "range"]
-    """`range`: records within a range of time that does not start at the log's beginning."""
+    """`range`: records of a period that does not start at the log's beginning."""
     partitions: int
-    """Partitions of each topic that has several."""
+    """Number of partitions of each topic that has several."""
     what: str = ""
-    """Id of the job, or the range in words."""
+    """Id of the job, or description of the period."""
 
 
 def contents_of(line: bytes) -> Contents:
-    """Return the contents that the first line of an export describes.
+    """Return the contents in the first line of an export.
 
     Raises:
-        TransferError: not the first line of an export.
+        TransferError: it is not the first line of an export.
     """
     try:
         head = from_json(line)
@@ -82,7 +82,7 @@ def end_line(records: int) -> bytes:
 
 
 def left_out_line(damage: Damage) -> bytes:
-    """Return the line in place of damaged records."""
+    """Return the line that replaces damaged records."""
     data = {"topic": damage.partition.topic, "partition": damage.partition.number, "offset": damage.offset}
     if damage.records > 1:
         data["records"] = damage.records
@@ -109,7 +109,7 @@ def _event(message: Message) -> bytes:
         if b"\n" not in line and message.type != _KEPT and from_cloudevent(line, 0) == message:
             return line
     except (UndecodableError, ValueError, OverflowError):
-        pass  # a message that is not a canonical event is kept whole
+        pass  # not a canonical event, so the message is stored as bytes
     kept = message._asdict() | {"data": base64.b64encode(message.data).decode()}
     return _own(_KEPT, json.dumps(kept), kept)
 
@@ -121,7 +121,7 @@ class LeftOut(NamedTuple):
 
 
 def read_line(line: bytes) -> Record | int | LeftOut:
-    """Return the record of a line, the number left out, or, for the last line, the number of records.
+    """Return the record of a line, the number of records left out, or, for the last line, the number of records.
 
     Raises:
         ValueError, LookupError, TypeError: the line is none of these.

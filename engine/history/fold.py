@@ -1,8 +1,8 @@
-"""Folds of a job's events: the state known at a moment, the state at a moment, and the intervals of every phase.
+"""Folds of a job's events: the state known at a time, the state at a time, and the intervals of every phase.
 
 An event's `recordedtime` is when it became known; its `time` is when it happened, which may precede events recorded earlier (a
-relist shows only the last state; skipped phases are recorded later with their own times). `Clock` orders events by `time` so that
-no level moves backwards.
+relist has only the last state; skipped phases are recorded later with their own times). `Clock` orders events by `time` so that no
+level moves backwards.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["Clock", "Interval", "Track", "begun", "fold", "tracks"]
 
 
 class Clock:
-    """Returns when each event of one job took effect: its `time`, but a phase never begins before the one that it ends."""
+    """Effective times of one job's events: their `time`, but a phase never begins before the one that it ends."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[object, ...], int] = {}
 
     def effective(self, event: Event[Data]) -> int:
-        """Return when an event took effect (microseconds). Called once for each event, in order."""
+        """Return the effective time of an event (microseconds). Called once for each event, in order."""
         subject = _phase_of(event.data)
         if subject is None:
             return event.time
@@ -68,7 +68,7 @@ def fold(events: Iterable[Event[Data]], *, known: int | None = None, at: int | N
         at: ignore events that happened after this time (microseconds).
 
     Returns:
-        The job; `None` if it was not yet open.
+        The job; `None` if it was not opened yet.
     """
     view: JobView | None = None
     opened: JobView | None = None
@@ -88,15 +88,15 @@ def fold(events: Iterable[Event[Data]], *, known: int | None = None, at: int | N
 
 
 def begun(opened: JobView | None, event: Event[Data], time: int) -> JobView | None:
-    """Return the job's first state if it begins with this event, else `None`.
+    """Return the job's first state if it begins with this event, otherwise `None`.
 
-    A job first seen through one of its pods is opened at that pod's time, but begins with the oldest pod seen later, or with its
+    A job first observed through a pod is opened at that pod's time, but begins with the oldest pod observed later, or with its
     object.
 
     Args:
-        opened: the job's state after its `opened` event; `None` if that has not been read.
-        event: an event of the job.
-        time: when the event took effect (microseconds).
+        opened: state of the job after its `opened` event; `None` if that was not read yet.
+        event: event of the job.
+        time: effective time of the event (microseconds).
     """
     if opened is None:
         return None
@@ -120,7 +120,7 @@ class Interval:
     reason: str | None
     start: int
     end: int | None = None
-    """`None`: not ended."""
+    """End; `None`: not ended."""
     event: str = ""
     """Id of the event that began it."""
 
@@ -137,7 +137,7 @@ class Track:
     intervals: list[Interval] = field(default_factory=list)
 
     def at(self, moment: int) -> Interval | None:
-        """Return the interval that contains a moment; `None` before the first."""
+        """Return the interval that contains a time; `None` before the first."""
         for interval in reversed(self.intervals):
             if interval.start <= moment:
                 return interval
@@ -184,7 +184,7 @@ def tracks(events: Iterable[Event[Data]]) -> list[Track]:
             key = (data.task, data.index, data.attempt)
             if isinstance(data, AttemptStarted):
                 attempts[key] = Track("replica", *key)
-                # A job first seen through one of its pods is as old as its oldest pod.
+                # A job first observed through a pod is as old as its oldest pod.
                 if time < job.intervals[0].start:
                     for track in (job, *(tasks[name] for name in first)):
                         track.intervals[0].start = time

@@ -1,4 +1,4 @@
-"""Moments, lengths of time, counts, amounts of resources and messages as text for operators."""
+"""Times, durations, counts, amounts of resources and messages as text for operators."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from engine.events.times import SECOND, format_time, from_micros
 __all__ = ["NAMED", "SHOWN_ZONE", "agree", "amount", "brief", "exact", "length", "listed", "moment", "plural", "sentence", "stamp"]
 
 NAMED: Final = 4
-"""Names listed before the rest is counted."""
+"""Maximum number of listed names; the rest is counted."""
 _SHOWN: Final = 400
-"""Longest message in an answer (characters); `lahar history` and `--json` show all that was kept."""
+"""Maximum length of a message in output (characters); `lahar history` and `--json` have the stored message."""
 _LAST: Final = 200
 """Characters kept at the end of a shortened message."""
 _AGREEING: Final = {"was": "were", "has": "have", "is": "are", "waits": "wait", "runs": "run"}
@@ -25,11 +25,11 @@ _UNITS: Final = ((86_400 * SECOND, "d"), (3_600 * SECOND, "h"), (60 * SECOND, "m
 
 
 SHOWN_ZONE: Final[ContextVar[tzinfo]] = ContextVar("SHOWN_ZONE", default=UTC)
-"""Zone in which moments are shown to people, and read without an offset. JSON has UTC."""
+"""Time zone in which times are shown to people, and read without an offset. JSON has UTC."""
 
 
 def moment(micros: int) -> str:
-    """Format a moment: `2017-08-07 10:03:01Z`, with a fraction if it has one; in another zone than UTC with its offset."""
+    """Format a time: `2017-08-07 10:03:01Z`, with a fraction if it has one; outside UTC with its offset."""
     if SHOWN_ZONE.get() is not UTC:
         return _shown(micros).isoformat(" ")
     date, _, rest = format_time(micros).partition("T")
@@ -37,13 +37,13 @@ def moment(micros: int) -> str:
 
 
 def stamp(micros: int, digits: Literal["seconds", "milliseconds"] = "seconds") -> str:
-    """Format a moment for a column: `2017-08-07T10:03:01`; in another zone than UTC with its offset."""
+    """Format a time for a column: `2017-08-07T10:03:01`; outside UTC with its offset."""
     shown = _shown(micros).isoformat(timespec=digits)
     return shown.removesuffix("+00:00") if SHOWN_ZONE.get() is UTC else shown
 
 
 def exact(micros: int) -> str:
-    """Format a moment to the microsecond, as events have it: `2017-08-07T10:03:01.000000Z`; in another zone with its offset."""
+    """Format a time to the microsecond, as in events: `2017-08-07T10:03:01.000000Z`; outside UTC with its offset."""
     return format_time(micros) if SHOWN_ZONE.get() is UTC else _shown(micros).isoformat(timespec="microseconds")
 
 
@@ -51,12 +51,12 @@ def _shown(micros: int) -> datetime:
     shown = from_micros(micros)
     try:
         return shown.astimezone(SHOWN_ZONE.get())
-    except OverflowError:  # a timer of centuries, of which the zone's clock would show a year after 9999
+    except OverflowError:  # a timer of centuries, after the year 9999 in the time zone
         return shown
 
 
 def length(micros: int) -> str:
-    """Format a length of time in its two largest units: `17 min 3 s`, `2 d`, `0.25 s`."""
+    """Format a duration in its two largest units: `17 min 3 s`, `2 d`, `0.25 s`."""
     parts: list[tuple[int, str]] = []
     rest = micros
     for size, unit in _UNITS:
@@ -78,7 +78,7 @@ def plural(count: int | Decimal, what: str) -> str:
 
 
 def agree(what: str, count: int) -> str:
-    """Return a clause with its first verb in the number of its subject."""
+    """Return a clause with its first verb in the singular or plural of its subject."""
     verb, blank, rest = what.partition(" ")
     return _AGREEING.get(verb, verb) + blank + rest if count > 1 else what
 
@@ -93,20 +93,20 @@ def listed(names: Sequence[str]) -> str:
 def sentence(text: str) -> str:
     """Return a clause as a sentence: capital letter and full stop."""
     text = text if text.endswith((".", "…", ".”")) else text + "."
-    # Names keep their own case: worker[2], default/bert.
+    # Names keep their case: worker[2], default/bert.
     named = any(mark in text.partition(" ")[0] for mark in "[/")
     return text if named else text[0].upper() + text[1:]
 
 
 def amount(resource: str, value: int) -> str:
-    """Format an amount in the unit that people use.
+    """Format an amount in its usual unit.
 
     Args:
-        resource: its name.
+        resource: name of the resource.
         value: memory in bytes, everything else in thousandths.
 
     Returns:
-        Memory in GiB, everything else in whole ones: `64 GiB`, `1.5`.
+        Memory in GiB, everything else in whole units: `64 GiB`, `1.5`.
     """
     if resource.rpartition(".")[2] == "memory":
         return f"{value / _GIB:.6g} GiB"

@@ -1,4 +1,4 @@
-"""One pass over a log's inputs: checks that each can be read, and counts them per shard."""
+"""One pass over a log's inputs: checks that each can be decoded, and counts them per shard."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from engine.log.port import Partition, Searchable, Vector
 __all__ = ["InputCheck"]
 
 _NAMED: Final = 20
-"""Faults listed per shard; the rest is counted."""
+"""Maximum number of faults listed per shard; the rest is counted."""
 
 
 class InputCheck:
-    """Offsets and faults of the records on some input topics.
+    """Offsets and faults of the records of some input topics.
 
     Args:
-        log: any log; it is only read.
-        topics: the topics.
+        log: log to read.
+        topics: input topics.
 
     Raises:
-        LogDamagedError: records are damaged and it is not known which.
+        LogDamagedError: records are damaged and it is unknown which.
     """
 
     def __init__(self, log: Searchable, topics: Sequence[Topic]) -> None:
@@ -57,7 +57,7 @@ class InputCheck:
         self._faults.setdefault(partition, []).append((offset, why))
 
     def taken(self, inputs: Sequence[Partition], vector: Vector) -> int | None:
-        """Return how many records a shard has taken; `None` if unknown, as some are gone (retention) or damaged."""
+        """Return the number of records that a shard has processed; `None` if some were deleted by retention or are damaged."""
         count = 0
         for partition, end in zip(inputs, vector, strict=True):
             offsets = self._offsets.get(partition, array("q"))
@@ -67,7 +67,7 @@ class InputCheck:
         return count
 
     def faults(self, inputs: Sequence[Partition], vector: Vector) -> list[str]:
-        """Return the faults of the records that a shard has taken."""
+        """Return the faults of the records that a shard has processed."""
         found = [
             f"{partition.topic}/{partition.number} at {offset}: {why}"
             for partition, end in zip(inputs, vector, strict=True)

@@ -1,4 +1,4 @@
-"""Names of jobs, for lists of events that belong to several."""
+"""Names of jobs, for lists of events of several jobs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from engine.log.port import Searchable
 __all__ = ["JobNames"]
 
 _ID: Final = 8
-"""Characters shown of the id of what is no job."""
+"""Number of characters shown of an id that is no job."""
 
 
 class JobNames:
-    """Names of the jobs that events are about; a job whose opening was not given is looked up in the log once."""
+    """Names of the jobs of events; a job whose opening is not among them is looked up in the log once."""
 
     def __init__(self, log: Searchable) -> None:
         """Use a log."""
@@ -25,7 +25,7 @@ class JobNames:
         self._names: Final[dict[str, str]] = {}
 
     def name_of(self, event: Event[Data]) -> str:
-        """Return `namespace/name` of an event's job; for what is no job the beginning of its id."""
+        """Return `namespace/name` of an event's job; the beginning of an id that is no job."""
         job = event.subject
         if isinstance(event.data, Accounted):
             return job  # a shard

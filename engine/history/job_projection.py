@@ -1,4 +1,4 @@
-"""Facts of a job for lists, sums and names: one fold of its events for all of them."""
+"""Facts of a job for lists, sums and names, from one fold of its events."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Ends = dict[tuple[str, str | None], int]
 
 @dataclass(slots=True)
 class JobLine(JobState):
-    """One job in the list. Times are microseconds."""
+    """A job in the list. Times are microseconds."""
 
     started: int | None = None
-    """First time that an attempt ran."""
+    """First start of an attempt."""
     attempts: int = 0
     open: dict[Slot, LiveAttempt] = field(default_factory=dict)
     """Attempts that have not ended."""
@@ -46,16 +46,16 @@ class JobLine(JobState):
     """Nodes of all its attempts."""
     ends: Ends = field(default_factory=dict)
     now: int = 0
-    """Running attempts count up to this time: the latest recorded time folded."""
+    """Latest folded recorded time, up to which running attempts count."""
     last_end: int | None = None
     """Latest end of its attempts (microseconds)."""
     parked: bool = False
     opened: bool = True
-    """False if its first input is parked; the line then shows what that input claims."""
+    """False if its first input is parked; the line then has the identity that the input claims."""
 
     @property
     def ended(self) -> int | None:
-        """When it finished; `None` if it has not."""
+        """Time of its end; `None` if it has not ended."""
         return self.since if self.phase in FINISHED_JOB_PHASES else None
 
     @property
@@ -66,14 +66,14 @@ class JobLine(JobState):
 
     @property
     def ran_so_far(self) -> int | None:
-        """How long it has been running (microseconds); `None` if it has not begun, or has finished and no pod has outlived it."""
+        """Run time so far (microseconds); `None` if it has not started, or has ended and no pod has outlived it."""
         if self.started is None or (self.ended is not None and not any(one.phase == "Running" for one in self.open.values())):
             return None
         return max(self.now - self.started, 0)
 
     @property
     def ran(self) -> int | None:
-        """How long it ran (microseconds): to its end, or that of a pod that outlived it; `None` if it never ran or still runs."""
+        """Run time (microseconds), to its end or that of a pod that outlived it; `None` if it never ran or still runs."""
         if self.started is None or self.ended is None or self.ran_so_far is not None:
             return None
         return max(self.ended - self.started, (self.last_end or self.started) - self.started, 0)
@@ -111,21 +111,21 @@ class JobLine(JobState):
 
 @dataclass(slots=True)
 class JobFacts(JobLine):
-    """All facts of a job: the line, its contributions to the summary, and when it was opened."""
+    """All facts of a job: the line, its contributions to the summary, and the time of its opening."""
 
     begun: int = 0
-    """When it was opened."""
+    """Time of its opening."""
     first_running: int | None = None
-    """As `started`, but an end that reports when its attempt began counts only if no other event did, and never after itself."""
+    """As `started`, but a start reported by an attempt's end counts only if no other event reported it, and never after the end."""
     without_end: bool = False
     use: Use = field(default_factory=Use)
-    """Of its closed attempts."""
+    """Use of its closed attempts."""
     devices: list[tuple[int, int]] = field(default_factory=list)
     """Changes of the number of GPUs in use (billionths), with their times."""
 
     @classmethod
     def begin(cls, event: Event[JobOpened]) -> Self:
-        """Return the job that an `opened` event describes."""
+        """Return the job of an `opened` event."""
         job = super(JobFacts, cls).begin(event)
         job.begun = event.time
         return job
@@ -180,7 +180,7 @@ class JobFacts(JobLine):
         self.ends[end] = self.ends.get(end, 0) + 1
         self.nodes |= {data.node} if data.node else set()
         self.last_end = time if self.last_end is None else max(self.last_end, time)
-        if data.started is not None:  # may be the only evidence that it ran
+        if data.started is not None:  # perhaps the only evidence that it ran
             self.started = _earlier(self.started, data.started)
             if attempt.since is None:
                 self._begin(attempt, min(data.started, time))
@@ -189,7 +189,7 @@ class JobFacts(JobLine):
             self._change_devices(time, -attempt.requests.gpu_billionths)
 
     def _leave(self, attempt: LiveAttempt) -> None:
-        """Forget an attempt that is another job's."""
+        """Remove an attempt that moved to another job."""
         self.attempts -= 1
         if attempt.since is not None:
             self._change_devices(attempt.since, -attempt.requests.gpu_billionths)
@@ -214,7 +214,7 @@ def line_of(job: str, claim: Claim, time: int) -> JobLine:
 
 
 class Jobs:
-    """The fold: `add` job events in the order of the log; answers may be read in between."""
+    """Fold of job events in log order; results may be read at any time."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobFacts] = {}

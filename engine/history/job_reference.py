@@ -1,7 +1,7 @@
-"""Resolve a job reference: an id, a unique prefix of one, `namespace/name` (the newest of that name) or `namespace/name@id`.
+"""Resolution of job references: an id, a unique prefix of one, `namespace/name` (the newest of that name) or `namespace/name@id`.
 
-If several clusters have a job of that name, `cluster/namespace/name` is needed; a bare name suffices if only one namespace has it.
-A name that is also a prefix of another job's id is ambiguous.
+If several clusters have a job of that name, `cluster/namespace/name` is required; a bare name suffices if only one namespace has
+it. A name that is also a prefix of another job's id is ambiguous.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from statemachines.names import nearest
 __all__ = ["KnownNames", "NamedJob", "resolve", "resolve_among", "resolve_known"]
 
 _COMPARED: Final = 2_000
-"""Most names compared for a hint."""
+"""Maximum number of names compared for a hint."""
 _TELLING: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, *CLAIMING)
 """Events that open, name or park jobs."""
 
 
 def resolve(log: Searchable, given: str) -> str:
-    """Return the id of the job that a command's JOB argument refers to.
+    """Return the id of the job in a command's JOB argument.
 
     Raises:
         NotFoundError: no job matches.
@@ -39,11 +39,11 @@ def resolve(log: Searchable, given: str) -> str:
 
 
 def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
-    """Return the id of the job that a reference means among those that some events open or rename.
+    """Return the id of the referenced job among those that the events open or rename.
 
     Args:
         events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked`, `lahar.input.released` and
-            `lahar.job.unparked`, in the order of the log; others are ignored.
+            `lahar.job.unparked`, in log order; others are ignored.
         given: see `resolve_known`.
 
     Raises:
@@ -64,11 +64,11 @@ class NamedJob(NamedTuple):
     namespace: str
     name: str
     since: int
-    """When it was opened or parked."""
+    """Time of its opening or parking."""
     is_job: bool
 
     def is_called(self, name: str) -> bool:
-        """Return whether `name`, `namespace/name` or `cluster/namespace/name` refers to it."""
+        """Return true if `name`, `namespace/name` or `cluster/namespace/name` refers to it."""
         own = f"{self.namespace}/{self.name}"
         return name in {self.name, own, f"{self.cluster}/{own}"}
 
@@ -80,14 +80,14 @@ class KnownNames(Protocol):
         """Return all ids with a prefix, of jobs and of parked subjects."""
 
     def named(self, names: frozenset[str]) -> Iterable[NamedJob]:
-        """Return all with one of some names (without namespace): jobs in the order of the log, then parked subjects."""
+        """Return all with one of the names (without namespace): jobs in log order, then parked subjects."""
 
     def beginning(self, prefix: str) -> Iterable[NamedJob]:
-        """Return the jobs whose names begin so."""
+        """Return the jobs whose names have a prefix."""
 
 
 class _Names(Jobs):
-    """The names of all jobs, folded in memory."""
+    """Names of all jobs, folded in memory."""
 
     def ids(self, prefix: str) -> list[str]:
         return [job for job in [*self._jobs, *self._claimed] if job.startswith(prefix)]
@@ -107,7 +107,7 @@ class _Names(Jobs):
 
 
 def resolve_known(known: KnownNames, given: str) -> str:
-    """Return the id of the job that a reference means.
+    """Return the id of the referenced job.
 
     Args:
         known: index of jobs. A parked subject counts by its claimed name only if no job has that name.
@@ -122,7 +122,7 @@ def resolve_known(known: KnownNames, given: str) -> str:
     if given in begun:
         return given
     name, _, prefix = given.partition("@")
-    # Input may contain any number of slashes; no reference has more than two.
+    # The input may have any number of slashes; no reference has more than two.
     parts = name.split("/")[-NAME_CHARACTERS - 1 :]
     tails = frozenset("/".join(parts[at:]) for at in range(len(parts)))
     found = [job for job in known.named(tails) if job.is_called(name)] if name else []
@@ -138,12 +138,12 @@ def resolve_known(known: KnownNames, given: str) -> str:
     full = {f"{job.namespace}/{job.name}" for job in found}
     if len(full) > 1:
         raise AmbiguousError(given, sorted(full), missing="the namespace")
-    # Of jobs opened at the same time the later one in the log wins.
+    # Of jobs opened at the same time, the later one in the log wins.
     return max(reversed(found), key=lambda job: job.since).id
 
 
 def _nearest(known: KnownNames, given: str) -> str | None:
-    """Return the job whose name resembles a text most, if there is one."""
+    """Return the job whose name is most similar to a text; `None` if none is similar."""
     jobs = {f"{job.namespace}/{job.name}" for job in islice(known.beginning(given.rpartition("/")[2][:1]), _COMPARED)}
     if "/" in given:
         return nearest(given, jobs)

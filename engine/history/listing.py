@@ -25,7 +25,7 @@ LISTED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in (*STATED, *CLAIMING)), A
 """Event types that the list folds."""
 
 _SEVERAL: Final = ("phases", "reasons")
-"""Conditions of a filter that several values may meet."""
+"""Conditions of a filter that accept several values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,23 @@ class Filter:
     cluster: str | None = None
     namespace: str | None = None
     node: str | None = None
-    """One of its attempts was on this node."""
+    """Node of one of its attempts."""
     phases: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
     """Reason of the job, or of one of its open or closed attempts."""
     since: Micros | datetime | str | None = None
-    """The job's phase has changed since this time, as `as_of` takes it; opening counts."""
+    """Time since which the job's phase has changed, in any form of `as_of`; opening counts."""
     other: bool = False
     """Include jobs of kind `Other`: pods of services."""
     name: str | None = None
-    """Its name, without the namespace."""
+    """Name without the namespace."""
 
     def __post_init__(self) -> None:
         """Check types, and names of closed vocabularies; one phase or reason may be given as a text, several in any collection.
 
         Raises:
-            RequestError: a condition has a wrong type, is empty, or is no time.
-            UnknownNameError: there is no such phase.
+            RequestError: a condition has a wrong type, is empty, or is not a time.
+            UnknownNameError: the phase is unknown.
         """
         for name, wanted in _conditions().items():
             must_fit(name, getattr(self, name), wanted)
@@ -67,11 +67,11 @@ class Filter:
 
     @property
     def changed_since(self) -> Micros | None:
-        """`since` in microseconds."""
+        """`since` (microseconds)."""
         return cast("Micros | None", self.since)
 
     def passes(self, job: JobLine) -> bool:
-        """Return whether a job matches."""
+        """Return true if a job matches."""
         return (
             (self.other or job.kind != OTHER)
             and self.queue in {None, job.queue}
@@ -89,7 +89,7 @@ class Filter:
 
 @cache
 def _conditions() -> dict[str, object]:
-    """Return the types that the conditions of a filter may have."""
+    """Return the allowed types of a filter's conditions."""
     return get_type_hints(Filter) | dict.fromkeys(_SEVERAL, str | Collection[str])
 
 
@@ -105,7 +105,7 @@ class Listing(Jobs):
     """The list of all jobs, folded in memory."""
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
-        """Return the jobs that pass a filter, `in_order`."""
+        """Return the jobs that match a filter, `in_order`."""
         lines = [*self._jobs.values(), *self._waiting()]
         for line in lines:
             line.now = self._now

@@ -1,4 +1,4 @@
-"""The three state machines for subscribers: job events drive them, user callbacks hook into them."""
+"""The three state machines for subscribers: job events drive them, and user callbacks are attached to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLES: Final[Mapping[Level, MachineTable[Any]]] = {"job": JOB, "task": TASK, "
 
 
 class Who(NamedTuple):
-    """The job, task or replica whose phase a machine holds."""
+    """Job, task or replica of a machine."""
 
     job: str
     level: Level
@@ -30,7 +30,7 @@ class Who(NamedTuple):
 
 
 class Machines:
-    """A machine of `transitions` for each job, task and replica that events mention.
+    """A machine of `transitions` for each job, task and replica in the events.
 
     Args:
         model: returns the model that a machine drives; its `on_enter_Running(event)` and the like are called when it enters a
@@ -40,18 +40,19 @@ class Machines:
     def __init__(self, model: Callable[[Who], Any | None]) -> None:
         self._model = model
         self._free: dict[str, bool] = {}
-        """Jobs whose `opened` event was seen, with whether others than Lahar decide on their phases."""
+        """Jobs whose `opened` event was read; true if controllers other than Lahar decide their phases."""
         self._models: dict[str, dict[Who, Any]] = {}
 
     def take(self, event: Event[Data]) -> None:
-        """Drive the machine that an event is about, if it changes a phase.
+        """Drive the machine of an event, if it changes a phase.
 
-        Call it once per event, in the order of its job; the history may begin anywhere. A replica's next attempt begins a new
-        machine. Drops a job's machines when its state is forgotten.
+        Call it once per event, in the order of its job; the history may begin anywhere. A replica's next attempt has a new machine.
+        A forgotten job's machines are dropped.
 
         Raises:
-            transitions.MachineError: the tables do not list the change. Only for jobs that Lahar manages and whose `opened`
-                event was seen; phases of other jobs follow their owners.
+            transitions.MachineError: the tables lack the change. Only for jobs that Lahar manages and whose `opened` event was
+            read; phases
+                of other jobs follow their owners.
         """
         job = event.subject
         if isinstance(event.data, JobForgotten):

@@ -1,4 +1,4 @@
-"""Moments as Python programs give them: one function for every argument that is a time."""
+"""Times as Python programs give them: one function for every argument that is a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["moment_of"]
 
 
 def moment_of(given: datetime | str | Micros) -> Micros:
-    """Return a moment as microseconds; without a time zone it is UTC.
+    """Return a time as microseconds; without a time zone it is UTC.
 
     Args:
         given: a `datetime`, a time as on the command line (`2026-05-01 14:05`, `yesterday 14:05`, `-2h`), or microseconds.
 
     Raises:
-        RequestError: a text is no time.
+        RequestError: the text is not a time.
     """
     if isinstance(given, int):
         return given

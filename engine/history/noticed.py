@@ -1,4 +1,4 @@
-"""What `why` says of the notice of preemption that a job is part of."""
+"""Description of a job's notice of preemption, for `why`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["Noticed", "noticed_of"]
 
 @dataclass(slots=True, frozen=True)
 class Noticed:
-    """An open notice, seen from one of its jobs."""
+    """Open notice from the point of view of one of its jobs."""
 
     job: str
     notice: NoticeView
     names: dict[str, str]
-    """Ids of its jobs → what they are called."""
+    """Names by id of its jobs."""
 
     def sentences(self) -> list[str]:
-        """Return who is stopped for whom, and when."""
+        """Return sentences with preemptor, victims and time."""
         notice = self.notice
         if self.job == notice.preemptor:
             left = [job for job, state in notice.victims.items() if state in {"told", "acknowledged"}]
@@ -43,7 +43,7 @@ class Noticed:
         return [sentence(found)]
 
     def advice(self) -> str:
-        """Return what somebody can do."""
+        """Return the possible commands."""
         if self.job == self.notice.preemptor:
             return f"NoticeGiven: wait, or take it back: `lahar preemptions withdraw {self.notice.id}`"
         return f"WillEvicted: save its work, then let it go early: `lahar preemptions ack {self.names[self.job]}`"
@@ -54,13 +54,13 @@ class Noticed:
 
 
 def noticed_of(log: SearchableLog, job: str, events: Iterable[Event[Data]], known: int | None = None) -> Noticed | None:
-    """Return the open notice that a job is part of; `None`: it is part of none.
+    """Return the open notice of a job; `None`: it has none.
 
     Args:
-        log: the log to search.
-        job: its id.
-        events: of the job.
-        known: as of this recorded time (microseconds); `None`: now.
+        log: log to search.
+        job: id of the job.
+        events: events of the job.
+        known: latest recorded time to consider (microseconds); `None`: now.
     """
     name = ""
     for event in events:
@@ -70,6 +70,6 @@ def noticed_of(log: SearchableLog, job: str, events: Iterable[Event[Data]], know
         return None
     try:
         notice = notice_named(log, name, known)
-    except NotFoundError:  # the records of the notice were recorded later
+    except NotFoundError:  # the notice was recorded later
         return None
     return Noticed(job, notice, {ident: job_called(log, ident) for ident in notice.jobs()}) if notice.state == "Open" else None

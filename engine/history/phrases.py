@@ -1,4 +1,4 @@
-"""Phrases that answers share: an attempt's name and end, its exit code, quoted messages, the purpose of a timer."""
+"""Common phrases: an attempt's name and end, its exit code, quoted messages, the purpose of a timer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FATES: Final[dict[str, str]] = {
     "EndUnknown": "has no known end and was closed",
 }
 _OWN_CODE: Final = frozenset({"AppFailed", "OomKilled", "KilledBySignal", "StartError"})
-"""Reasons for which the exit code matters."""
+"""Reasons for which the exit code is relevant."""
 
 
 def fate(phase: str, reason: str | None) -> str:
@@ -45,7 +45,7 @@ def fate(phase: str, reason: str | None) -> str:
 
 
 def exit_words(reason: str | None, code: int | None) -> str:
-    """Return the exit code in brackets with its signal; `exit code unknown` where it would matter; else nothing."""
+    """Return the exit code in brackets with its signal; `exit code unknown` where it is relevant; otherwise an empty text."""
     if code is None:
         return " (exit code unknown)" if reason in _OWN_CODE else ""
     if reason == "KilledBySignal" and code > 128:
@@ -62,7 +62,7 @@ def attempt_of(data: AttemptEvent | Usage) -> str:
 
 
 def moved(data: AttemptMoved) -> str:
-    """Describe to which job a pod moved, and how that became known."""
+    """Return a description of a pod's move, and of how it became known."""
     how = "its owners were read up to that job" if data.reason == "chain" else "the pod that controls it belongs to that job"
     return f"pod {data.pod} ({attempt_of(data)}) moved to {data.owner}, job {data.to}: {how}"
 
@@ -73,7 +73,7 @@ def quoted(message: str) -> str:
 
 
 def limit(timer: TimerKind, node: str | None) -> str:
-    """Name what a timer ends."""
+    """Return the purpose of a timer."""
     limits: dict[TimerKind, str] = {
         "active_deadline": "the active deadline",
         "ttl": "the time to live",

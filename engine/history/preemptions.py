@@ -26,8 +26,8 @@ from statemachines.notice import NoticeChange, NoticeState
 __all__ = ["NoticeView", "VictimState", "notice_named", "notices", "told"]
 
 VictimState = Literal["told", "acknowledged", "left", "not needed", "spared", "stopped"]
-"""told: it is to be stopped. acknowledged: the same, and it may be at once. left: it ended, or was stopped otherwise. not needed:
-the preemptor fits without its place. spared: the notice was withdrawn. stopped: the notice was executed."""
+"""told: it will be stopped. acknowledged: the same, and it may be stopped at once. left: it ended, or was stopped otherwise. not
+needed: the preemptor fits without its resources. spared: the notice was withdrawn. stopped: the notice was executed."""
 
 
 @dataclass(slots=True)
@@ -35,24 +35,24 @@ class NoticeView:
     """A notice of preemption. Times are microseconds."""
 
     id: str
-    """`CLUSTER/NUMBER`"""
+    """Id, `CLUSTER/NUMBER`."""
     cluster: str
     queue: str
     preemptor: str
-    """Id of the job for which the victims are to be stopped."""
+    """Id of the job for which the victims are stopped."""
     victims: dict[str, VictimState]
-    """Id of a job → how it stands."""
+    """State by id of each victim."""
     reason: str
     opened: Micros
     deadline: Micros
     state: NoticeState = "Open"
     change: NoticeChange | None = None
-    """What led to its end."""
+    """Change that ended it."""
     ended: Micros | None = None
     reserved: Micros | None = None
-    """Until when the place is reserved at most."""
+    """Time until which the resources are reserved at most."""
     reservation: ReservationEnd | None = None
-    """What became of the place; `None`: the notice is not executed, or the place is still reserved."""
+    """Outcome of the reservation; `None`: the notice is not executed, or the resources are still reserved."""
     records: list[Event[Any]] = field(default_factory=list)
 
     def jobs(self) -> list[str]:
@@ -80,7 +80,7 @@ class NoticeView:
         """Return it as JSON.
 
         Args:
-            names: id of a job → what it is called.
+            names: name by job id.
         """
         return {
             "notice": self.id,
@@ -100,11 +100,11 @@ class NoticeView:
 
 
 def told(event: Event[Any], names: Mapping[str, str]) -> str:
-    """Return one clause on a record.
+    """Return a clause that describes a record.
 
     Args:
         event: the record.
-        names: id of a job → what it is called.
+        names: name by job id.
     """
 
     def called(jobs: Iterable[str]) -> str:
@@ -145,11 +145,11 @@ def _folded(events: Iterable[Event[Any]], known: Micros | None) -> list[NoticeVi
 
 
 def notices(log: SearchableLog, known: Micros | None = None) -> list[NoticeView]:
-    """Return all notices, in the order of the log.
+    """Return all notices, in log order.
 
     Args:
-        log: the log to search.
-        known: as of this recorded time (microseconds); `None`: now.
+        log: log to search.
+        known: latest recorded time to consider (microseconds); `None`: now.
     """
     return _folded((decode(record.message) for record in log.scan(("preemptions",))), known)
 
@@ -158,12 +158,12 @@ def notice_named(log: SearchableLog, name: str, known: Micros | None = None) -> 
     """Return one notice.
 
     Args:
-        log: the log to search.
-        name: its id, `CLUSTER/NUMBER`.
-        known: as of this recorded time (microseconds); `None`: now.
+        log: log to search.
+        name: id of the notice, `CLUSTER/NUMBER`.
+        known: latest recorded time to consider (microseconds); `None`: now.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: there is no such notice.
     """
     found = _folded((decode(record.message) for record in log.records_of(name, ("preemptions",))), known)
     if not found:

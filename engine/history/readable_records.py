@@ -13,14 +13,14 @@ __all__ = ["Damage", "readable_records"]
 
 
 class Damage(NamedTuple):
-    """One or several consecutive damaged records."""
+    """One or more consecutive damaged records."""
 
     partition: Partition
     offset: int
     """Offset of the first one."""
     reason: str
     records: int = 1
-    """Largest possible number of records."""
+    """Maximum possible number of records."""
 
     def __str__(self) -> str:
         which = f"at {self.offset}" if self.records == 1 else f"from {self.offset} to {self.offset + self.records - 1}"
@@ -28,15 +28,15 @@ class Damage(NamedTuple):
 
 
 def readable_records(log: Searchable, topics: Sequence[Topic], job: str | None = None) -> Iterator[Record | Damage]:
-    """Yield the records of some topics in commit order, and a `Damage` for each damaged stretch.
+    """Yield the records of some topics in commit order, and a `Damage` for each damaged range.
 
     Args:
-        log: any log.
-        topics: read in all their partitions.
-        job: only records with this key; damaged ones, whose key is unknown, are all yielded.
+        log: log to read.
+        topics: topics to read, all partitions.
+        job: only records with this key; damaged ones, whose key is unknown, are all yielded. `None`: all.
 
     Raises:
-        LogDamagedError: it is not known which records are damaged.
+        LogDamagedError: it is unknown which records are damaged.
     """
     behind: dict[Partition, int] = {}
     scanned = job is None
@@ -56,7 +56,7 @@ def readable_records(log: Searchable, topics: Sequence[Topic], job: str | None =
                 yield Damage(partition, offset, reason, error.count)
             elif scanned:
                 raise
-            # Without the index, which may itself be damaged.
+            # Without the index, which may be damaged too.
             scanned, records = True, log.scan(topics, start=behind)
         else:
             return

@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 _PASSED: Final = 200
-"""Records that a scan passes in the time of one seek, roughly: on SQLite 100, on Kafka several hundred."""
+"""Approximate number of records that a scan passes in the time of one seek: 100 on SQLite, several hundred on Kafka."""
 
 
 def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
-    """Yield the events of all jobs in commit order, of all types or some."""
+    """Yield the events of all jobs in commit order, of all or some types."""
     for record in log.scan(("job-events",), types):
         yield decode(record.message)
 
@@ -47,9 +47,9 @@ def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
 
 
 def cluster_records(log: Searchable, types: Collection[str] | None = None) -> Iterator[tuple[Record, Event[Data]]]:
-    """Yield the records of cluster facts, of all types or some, in commit order; skips unreadable and dead-lettered ones.
+    """Yield the records of cluster facts, of all or some types, in commit order, without undecodable and dead-lettered ones.
 
-    As in a shard's recovery, facts that were accepted under wider bounds than today's are yielded.
+    As in a shard's recovery, facts accepted under wider bounds than today's are included.
     """
     dead = dead_lettered(log, "cluster")
     for record in log.scan(("cluster",), types):
@@ -78,12 +78,12 @@ def cluster_of(log: Searchable, job: str) -> str:
 
 
 def inputs_behind(log: SearchableLog, job: str, records: Sequence[Record]) -> dict[str, Event[Data]]:
-    """Return the readable inputs that caused a job's events, by id.
+    """Return the decodable inputs that caused a job's events, by id.
 
     Args:
-        log: the log to search.
+        log: log to search.
         job: id of the job.
-        records: all of its events; those caused by another of them have no input.
+        records: all events of the job; those caused by another of them have no input.
     """
     missing = {record.message.causationid for record in records} - {record.message.id for record in records} - {""}
     found: dict[str, Event[Data]] = {}
@@ -101,10 +101,10 @@ def inputs_behind(log: SearchableLog, job: str, records: Sequence[Record]) -> di
 
 
 def _places(log: SearchableLog, job: str, effects: Sequence[Record]) -> Iterator[Iterable[Record]]:
-    """Yield candidate records for the inputs that caused some events of a job, likeliest first.
+    """Yield candidate records for the inputs that caused some events of a job, most likely first.
 
-    A shard takes an input right before it writes the events, so the input is the last record before one of the offsets of the
-    record's basis. A held input is not: search the job's own inputs, those that name the job it is kept apart from, then the
+    A shard processes an input right before it writes the events, so the input is the last record before one of the offsets in the
+    record's basis. For a held input it is not: search the job's own inputs, those with the id that the job claims, then the
     cluster's.
     """
     inputs = {number: read_partitions(log, INPUTS, number) for number in {effect.partition.number for effect in effects}}
@@ -126,7 +126,7 @@ def find_event(log: Searchable, given: str) -> Event[Data]:
 
     Raises:
         NotFoundError: no event matches.
-        AmbiguousError: several match.
+        AmbiguousError: several events match.
     """
     found = {record.message.id: record.message for record in log.scan(("job-events",)) if record.message.id.startswith(given)}
     if not found:

@@ -1,4 +1,4 @@
-"""The events behind a record of the bill, searched in the log."""
+"""Search in the log for the events behind a record of the bill."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from engine.log.port import Searchable
 __all__ = ["cause_of", "end_of", "events_behind", "node_fact", "slot_of", "terms_behind"]
 
 _SHOWN: Final = ("tenant", "project", "user", "queue", "priority_class", "preemptible")
-"""Terms that are shown with the event that gave them."""
+"""Terms that are shown with the event that set them."""
 _NOTHING: Final = Terms("", "", "", "", "", "", "", (), None, preemptible=False)
 
 
 def events_behind(job: Sequence[Event[Data]], record: Record, named: Collection[str] = ()) -> list[Event[Data]]:
-    """Return the job events behind a record: what its pod requested, then what starts and ends its use.
+    """Return the job events behind a record: the requests of its pod, then the start and end of its usage.
 
     Args:
         job: all events of the record's job.
@@ -49,10 +49,10 @@ def events_behind(job: Sequence[Event[Data]], record: Record, named: Collection[
 
 
 def node_fact(log: Searchable, job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> Event[Data] | None:
-    """Return the fact that says a run's node type and GPU model.
+    """Return the fact with a run's node type and GPU model.
 
-    It is the last such fact about the node before the attempt was bound to it, else the first fact about it, if it says so. `None`:
-    the run has neither, or no fact says both: the attempt's own events do, or say one of them.
+    It is the last such fact about the node before the attempt was bound to it, otherwise the first one about it. `None`: the run
+    has neither, or no single fact has both.
     """
     data = run.data
     bound = [
@@ -72,7 +72,7 @@ def node_fact(log: Searchable, job: Sequence[Event[Data]], run: Event[UsageRecor
         and event.recordedtime <= run.recordedtime
     )
     facts = sorted(known, key=lambda fact: fact.time)
-    # The shard may not have taken all of them yet, so of those before only one that agrees can be what it knew.
+    # The shard may not have read all of them then, so an earlier fact must agree with the run.
     found = [fact for fact in facts if fact.time <= moment or fact is facts[0]]
     return next((fact for fact in reversed(found) if _kind(fact) == kind), None)
 
@@ -82,7 +82,7 @@ def _kind(fact: Event[Any]) -> tuple[str | None, str | None]:
 
 
 def terms_behind(job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> dict[str, tuple[Event[Data], dict[str, object]]]:
-    """Return which of a job's events gave it the terms of a run, by id, each with those that it gave and no later one changed."""
+    """Return the job events that set the terms of a run, by id, each with the terms that it set and no later event changed."""
     given: list[dict[str, Event[Data]]] = []
     state = State()
     for event in job:
@@ -106,9 +106,9 @@ def terms_behind(job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> dict[
 
 
 def end_of(job: Sequence[Event[Data]], run: Event[UsageRecorded]) -> Event[Any] | None:
-    """Return the end of an attempt (`AttemptEnded`) that gave a run its class; `None`: it is `reserved`, or no end was known.
+    """Return the end of an attempt (`AttemptEnded`) that determined a run's class; `None`: it is `reserved`, or no end was known.
 
-    A run is `useful` while no end is known, so an end that was recorded after such a run did not make it so.
+    A run is `useful` while no end is known, so an end recorded after such a run is not its reason.
     """
     data = run.data
     for event in job:
@@ -125,9 +125,9 @@ def slot_of(data: Any) -> tuple[object, ...]:  # noqa: ANN401 - events of attemp
 
 
 def cause_of(log: Searchable, job: Sequence[Event[Data]], reversal: Event[UsageRecorded]) -> Event[Data] | None:
-    """Return the event whose news a reversal follows."""
+    """Return the event that caused a reversal; `None` if unknown."""
     written = (record.message for record in log.records_of(reversal.subject, ("billing",)))
     cause = next(message.causationid for message in written if message.id == reversal.id)
-    if cause == reversal.data.begun:  # earlier builds named no fact in what a timer wrote
+    if cause == reversal.data.begun:  # earlier builds recorded no fact as the cause of a timer's event
         return None
     return next((event for event in chain(job, cluster_facts(log)) if event.id == cause), None)

@@ -17,7 +17,7 @@ __all__ = ["objection", "redriven"]
 
 
 def objection(letter: DeadLettered) -> str | None:
-    """Return why a dead letter cannot be redriven; `None` if it can."""
+    """Return the reason why a dead letter cannot be redriven; `None` if it can."""
     if letter.digest:
         return "was too large to be kept"
     if letter.topic not in INPUT_TOPICS:
@@ -28,7 +28,7 @@ def objection(letter: DeadLettered) -> str | None:
 def redriven(event: Event[DeadLettered], accelerators: Accelerators = BUILT_IN) -> list[tuple[Topic, Sequence[Message]]]:
     """Return the messages to append to redrive a dead letter.
 
-    An input returns unchanged to its topic. An object that the edge could not read goes through the edge of this release.
+    An input returns unchanged to its topic. An object that the edge could not parse is parsed by the edge of this release.
     """
     letter = event.data
     message = original(letter)

@@ -1,4 +1,4 @@
-"""Replicas that do not run, grouped by state: what happened, since when, and what they wait for."""
+"""Replicas that do not run, grouped by state, with their history, times and reasons to wait."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 __all__ = ["GROUPS", "MISSING", "Group", "by_urgency", "grouped", "groups_of", "indexes_of", "needs", "refusals", "waiting_tasks"]
 
 MISSING: Final = "Missing"
-"""Phase shown for replicas without an attempt."""
+"""Displayed phase of replicas without an attempt."""
 GROUPS: Final = 12
-"""Groups shown in an answer; the largest job may have one per replica."""
+"""Maximum number of groups in output; the largest job may have one per replica."""
 _RANGES: Final = 4
 _ORDER: Final = ("Failed", "Lost", "Running", "Terminating", "Bound", "Pending", MISSING, "Succeeded")
 _STATES: Final = {
@@ -43,9 +43,9 @@ class Group:
     """Phase of their attempts; `Missing` if they have none."""
     reason: str | None = None
     state: str = ""
-    """The phase in words, from one of them."""
+    """Description of the phase, from one of them."""
     waits: str = ""
-    """What they wait for beyond the phase."""
+    """Reason to wait, beyond the phase."""
     attempts: list[AttemptView] = field(default_factory=list)
     """The current attempts, by index."""
     missing: list[int] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Group:
         return self.attempts[0].message if self.attempts else ""
 
     def sentence(self) -> str:
-        """Return a sentence: what happened, since when, in which attempt, and the message."""
+        """Return a sentence with the event, its time, the attempt and the message."""
         indexes = self.indexes
         several = len(indexes) > 1
         ended = self.phase in TERMINAL_ATTEMPT_PHASES
@@ -107,7 +107,7 @@ class Group:
 
 
 def indexes_of(indexes: Sequence[int]) -> list[list[int]]:
-    """Return ascending indexes as ranges: the first and last of each."""
+    """Return ascending indexes as ranges of first and last."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and index == ranges[-1][1] + 1:
@@ -124,7 +124,7 @@ def _short(indexes: Sequence[int]) -> str:
 
 
 def refusals(events: Iterable[Event[Data]]) -> dict[Slot, EffectSettled]:
-    """Return the last effect report of each attempt, if it was refused and the pod was not seen since."""
+    """Return the last effect report of each attempt, if it was refused and the pod was not observed since."""
     asked: dict[str, Slot] = {}
     found: dict[Slot, EffectSettled] = {}
     for event in events:
@@ -147,7 +147,7 @@ def groups_of(job: JobView, refused: dict[Slot, EffectSettled], *, live_only: bo
     Args:
         job: the job.
         refused: see `refusals`.
-        live_only: leave out replicas that have ended or not begun: the job is ending.
+        live_only: leave out replicas that have ended or not started, because the job is ending.
     """
     wanted = [
         attempt
@@ -165,7 +165,9 @@ def grouped(job: JobView, attempts: Iterable[AttemptView], refused: dict[Slot, E
     for attempt in attempts:
         waits = _waits(job, attempt, refused.get((attempt.task, attempt.index, attempt.number)))
         state = _state(attempt)
-        reason = None if attempt.uid is None and attempt.reason == "Queued" else attempt.reason  # no pod: in no scheduler's queue
+        reason = (
+            None if attempt.uid is None and attempt.reason == "Queued" else attempt.reason
+        )  # without a pod it is in no scheduler's queue
         key = (attempt.task, attempt.phase, reason, state, gist(attempt.message), gist(waits))
         group = found.setdefault(key, Group(attempt.task, attempt.phase, reason, state, waits))
         group.attempts.append(attempt)
@@ -230,11 +232,11 @@ def _missing(job: JobView) -> list[Group]:
 
 
 def waiting_tasks(job: JobView, depends: Iterable[tuple[str, tuple[str, ...], bool]]) -> list[str]:
-    """Return sentences on which tasks wait for which others, with the phases of those.
+    """Return sentences on tasks that wait for others, with the phases of those.
 
     Args:
         job: the job.
-        depends: task, the tasks that it depends on, and whether one of them suffices.
+        depends: task, its dependencies, and true if one of them suffices.
     """
     found: dict[str, list[str]] = {}
     for name, others, any_ in depends:

@@ -16,16 +16,16 @@ __all__ = ["LiveAttempt", "Use", "use_so_far"]
 
 @dataclass(slots=True)
 class Use:
-    """Resource times time: microseconds times billionths of GPUs, those really used, thousandths of cores."""
+    """Resources times time: microseconds times billionths of GPUs, of GPUs actually used, thousandths of cores."""
 
     gpu: int = 0
     share: int = 0
     cpu: int = 0
     unmetered: dict[str, int] = field(default_factory=dict)
-    """Extended resources that no meter charges: name → microseconds times thousandths of the unit."""
+    """Extended resources without a meter, by name: microseconds times thousandths of the unit."""
 
     def take(self, requests: Requests, length: int) -> None:
-        """Add the use of one attempt over a length of time (microseconds)."""
+        """Add the use of one attempt over a duration (microseconds)."""
         self.gpu += requests.gpu_billionths * length
         self.share += requests.used_billionths * length
         self.cpu += requests.cpu_milli * length
@@ -41,7 +41,7 @@ class Use:
             self.unmetered[name] = self.unmetered.get(name, 0) + amount
 
     def result(self, suffix: str = "") -> dict[str, Decimal]:
-        """Return the sums of what meters charge, in seconds, exactly; each name ends in `suffix`."""
+        """Return the exact sums of metered resources in seconds; each name ends in `suffix`."""
         return {
             f"gpu_seconds{suffix}": seconds(self.gpu, SECOND * GPU),
             f"gpu_share_seconds{suffix}": seconds(self.share, SECOND * GPU),
@@ -66,7 +66,7 @@ class LiveAttempt(AttemptState):
             self.since = max(self.since, time)
 
     def until(self, time: int) -> Use:
-        """Return its use up to a time (microseconds): its end, or the present while it runs."""
+        """Return its use up to a time (microseconds), or to its end."""
         use = Use()
         use.add(self.before)
         if self.since is not None:

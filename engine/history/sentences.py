@@ -1,4 +1,4 @@
-"""Each event as one clause for operators."""
+"""Description of each event as a clause, for operators."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _ON_PARTS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 
 
 def describe(event: Event[Data]) -> str:
-    """Return one clause, without a full stop, on what an event is about and when it happened."""
+    """Return a clause, without a full stop, that describes an event and its time."""
     clause = _CLAUSES.get(type(event.data))
     return clause(event.data, f"at {moment(event.time)}") if clause is not None else f"{event.type} at {moment(event.time)}"
 
@@ -317,7 +317,7 @@ def _pod(data: PodObserved, at: str) -> str:
 def _pod_deleted(data: PodDeleted, at: str) -> str:
     if data.inferred:
         return f"pod {data.last.name} was missing from a full list"
-    # Without a deletionTimestamp, the end of its attempt is all that is known of when.
+    # Without a deletionTimestamp, the end of its attempt is the only known time.
     return f"pod {data.last.name} was deleted{'' if data.last.deadline is None else f' {at}'}"
 
 
@@ -395,7 +395,7 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     JobObserved: _job_seen,
     JobSubmitted: lambda _, at: f"it was submitted {at}",
     JobUpdated: lambda _, at: f"its manifest was updated {at}",
-    JobDeleted: lambda _data, _at: "its deletion was seen",  # when it was deleted stands in the event that follows
+    JobDeleted: lambda _data, _at: "its deletion was seen",  # the next event has the time of the deletion
     CommandIssued: _commanded,
     CustomEventRaised: _custom,
     EffectReported: lambda data, at: f"{data.name or 'a requested effect'} was reported {data.outcome} {at}",

@@ -1,4 +1,4 @@
-"""Status of a shard, read from the log without taking the shard over."""
+"""Status of a shard, read from the log without opening the shard."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class ShardStatus:
 
     shard: str
     now: int = 0
-    """The shard's own time."""
+    """The shard's time."""
     outputs: int = 0
     inputs: list[tuple[str, int, int]] = field(default_factory=list)
-    """Per input partition: its name, the next offset to take, and its end; equal if no record waits."""
+    """Name, next offset and end offset by input partition; equal offsets if no record waits."""
     received: int = 0
-    """Inputs taken so far, each with one outcome."""
+    """Number of inputs processed, each with one outcome."""
     outcomes: dict[str, int] = field(default_factory=dict)
     parked_jobs: int = 0
     dead_letters: int = 0
     timer_due: int | None = None
     snapshot_records: int = 0
-    """Subjects in the snapshot."""
+    """Number of subjects in the snapshot."""
     snapshot_behind: int = 0
-    """Outputs that recovery would fold on top of the snapshot."""
+    """Number of outputs that recovery would fold on top of the snapshot."""
     snapshot_time: int = 0
-    """The shard's own time as of the snapshot; 0: no snapshot that this release reads."""
+    """The shard's time at the snapshot; 0: no snapshot that this release can read."""
 
     @property
     def lag(self) -> int:
-        """Offsets not yet taken, over its inputs."""
+        """Number of unprocessed offsets in its inputs."""
         return sum(max(end - taken, 0) for _, taken, end in self.inputs)
 
     def document(self) -> dict[str, Any]:

@@ -37,11 +37,11 @@ _Inputs = dict[str, Sequence[Partition]]
 """Input partitions by shard."""
 
 _ADDED: Final[frozenset[Topic]] = frozenset({"decisions"})
-"""Inputs that stages have since a later release: what was written before follows from none of them."""
+"""Inputs that stages have since a later release; earlier outputs do not depend on them."""
 _BATCH: Final = 5_000
 _RESTORING: Final = "import"
 _RESTORED: Final = Partition("jobs", 0)
-"""The cursor of a log that is being restored, with the number of records in this partition; 0 when all are there."""
+"""Marker cursor of a log that is being restored, with the number of records; 0 when all are restored."""
 _VISIBLE_SECONDS: Final = 1.0
 
 
@@ -55,8 +55,8 @@ def export_log(
 
     Args:
         log: any log with commit order; other processes may keep writing.
-        first: first recorded time exported (microseconds); `None`: the beginning.
-        last: last recorded time exported (microseconds); `None`: the current end.
+        first: first recorded time to export (microseconds); `None`: the beginning.
+        last: last recorded time to export (microseconds); `None`: the current end.
         on_damage: called with each damaged record, which is left out.
     """
     count = partition_count(log)
@@ -105,21 +105,21 @@ def import_log(
 ) -> int:
     """Restore an export into an empty log.
 
-    An export of everything restores the same records at the same offsets with the same metadata (gaps between offsets close), and
+    A complete export restores the same records at the same offsets with the same metadata (gaps between offsets close), and
     processing resumes where it stopped. An export of one job restores a log of that job alone, and processing resumes too. An
-    export of a range lacks its beginning, so its log is read-only: all its inputs count as taken.
+    export of a range lacks its beginning, so its log is read-only: all its inputs count as processed.
 
     Args:
-        log: an empty log with as many partitions as the exported one.
-        lines: returns the export's lines from the first one on; called twice: to check them all, and to restore them.
-        stages: the stages that may have written outputs, by name.
+        log: empty log with as many partitions as the exported one.
+        lines: returns the export's lines from the first one on; called twice, to check them and to restore them.
+        stages: stages that may have written outputs, by name.
         on_progress: called with the number of records restored so far, after each batch.
 
     Returns:
-        The number of records.
+        Number of records.
 
     Raises:
-        TransferError: the lines are not a whole export, a line cannot be read or restored, an output is missing (the message
+        TransferError: the lines are not a complete export, a line cannot be read or restored, an output is missing (the message
             names it), the log is not empty or has another number of partitions, or a stage is unknown. Nothing is restored.
         LogUnavailableError: the log cannot be written. A part may be restored, which `verify` reports: import into a new log.
     """
@@ -143,12 +143,12 @@ def import_log(
 
 
 def is_partly_restored(log: Log) -> bool:
-    """Return whether an import into this log was cut off."""
+    """Return true if an import into this log was interrupted."""
     return any(log.cursor(_RESTORING).values())
 
 
 def _checked(log: Log, lines: Iterable[bytes], stages: Mapping[str, Stage[Any]]) -> tuple[Contents, _Inputs, int]:
-    """Read an export whole; return its contents, the inputs of the shards that wrote its outputs, and the number of its records.
+    """Read a whole export; return its contents, the inputs of the shards that wrote its outputs, and the number of its records.
 
     Raises:
         TransferError: it cannot be restored into this log.
@@ -192,7 +192,7 @@ class _Check:
         self._written: dict[str, int] = {}
         self.inputs: _Inputs = {}
         self.missing = 0
-        """Records left out of the export, less outputs found missing."""
+        """Records left out of the export, minus outputs found missing."""
 
     def add(self, record: Record) -> None:
         """Check the next record.
@@ -231,7 +231,7 @@ class _Check:
 
 
 class _Restore:
-    """Restores checked records in the order of the export, consecutive ones of one commit together."""
+    """Restores checked records in export order, consecutive ones of one commit together."""
 
     def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], inputs: _Inputs, *, readable_only: bool) -> None:
         self._log = log
@@ -243,7 +243,7 @@ class _Restore:
         self._offsets: dict[Partition, array[int]] = {}
         """Offsets of restored records in the exported log; 8 bytes each."""
         self._here: dict[Partition, array[int]] = {}
-        """Offsets of the same records in this log, which differ on Kafka: transaction markers take offsets."""
+        """Offsets of the same records in this log, which differ on Kafka, because transaction markers use offsets."""
         self._now = 0
 
     def add(self, record: Record) -> None:
@@ -299,7 +299,7 @@ class _Restore:
         return record.shard, "" if record.shard and not self._readable_only else record.partition.topic
 
     def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
-        """Translate offsets of the exported log into this log's: each becomes the one after the last record restored below it."""
+        """Convert offsets of the exported log to this log's: each becomes the offset after the last record restored below it."""
         ends = extended(basis, len(inputs))
         return tuple(self._behind(partition, end) for partition, end in zip(inputs, ends, strict=True))
 
@@ -311,7 +311,7 @@ class _Restore:
         while len(here) < taken:
             found = self._log.read(partition, here[-1] + 1 if here else 0, _BATCH)
             if not found:
-                # Records committed a moment ago may not be readable yet.
+                # Records committed just before may not be readable yet.
                 self._log.wait(_VISIBLE_SECONDS, [partition])
                 continue
             here.extend(record.offset for record in found)

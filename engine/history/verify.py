@@ -1,7 +1,7 @@
-"""Verify: does the state that shards recover equal the fold of their history?
+"""Verify: comparison of the state that shards recover with the fold of their history.
 
-The shard's state is folded twice, from the oldest event and from the snapshot with its tail. Both must agree in every subject
-and in the outcomes of inputs. Each input that the shard has taken must be readable and have one outcome.
+The shard's state is folded twice, from the oldest event and from the snapshot with its tail. Both must agree in every subject and
+in the outcomes of inputs. Each input that the shard has processed must be decodable and have one outcome.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Part:
 
     subject: str
     event: str | None
-    """Id of the last event of the subject in the log: they differ from there or earlier. `None`: the log holds none."""
+    """Id of the last event of the subject in the log, at or before which they differ; `None`: the log has none."""
 
 
 @dataclass(slots=True)
@@ -45,17 +45,17 @@ class Verdict:
     """State hash by snapshot and tail."""
     parts: list[Part] = field(default_factory=list)
     intact: bool = True
-    """The snapshot's records match its own hash. Recovery ignores a snapshot that is not intact."""
+    """True if the snapshot's records match its own hash. Recovery ignores a snapshot that does not match."""
     fault: str = ""
-    """Why this release cannot read the snapshot, so nothing was compared."""
+    """Reason why this release cannot read the snapshot, so that nothing was compared; empty if it can."""
     inputs: int | None = None
-    """Records taken; `None`: not counted, or some are gone or damaged."""
+    """Number of records processed; `None`: not counted, or some were deleted or are damaged."""
     input_faults: list[str] = field(default_factory=list)
     """Faults of the inputs."""
 
     @property
     def ok(self) -> bool:
-        """History and snapshot agree, and the inputs have no fault."""
+        """True if history and snapshot agree, and the inputs have no fault."""
         return not self.input_faults and self._agree
 
     @property
@@ -79,7 +79,7 @@ class Verdict:
         }
 
     def sentence(self) -> str:
-        """Return the verdict in words."""
+        """Return the verdict as a sentence."""
         if self.input_faults:
             count = plural(len(self.input_faults), "fault")
             return f"{self.shard}: {count} in the inputs; {'; '.join(self.input_faults)}"
@@ -100,10 +100,10 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, input_check: InputChe
     """Compare a shard's history with its snapshot.
 
     Args:
-        log: an embedded log; it is only read.
-        stage: the stage, of this release.
-        number: which shard.
-        input_check: the stage's inputs; `None`: inputs are not checked.
+        log: embedded log to read.
+        stage: stage of this release.
+        number: number of the shard.
+        input_check: check of the stage's inputs; `None`: inputs are not checked.
 
     Raises:
         LogDamagedError: the history has a gap, or bytes do not match their checksum.
@@ -114,7 +114,7 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, input_check: InputChe
     if view is None:
         return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32, input_faults=faults)
     history = recover(log, stage, shard, ShardView(view.position, []), 1)
-    # Recovery ignores a snapshot whose hash does not match; compare it all the same, to name the difference.
+    # Recovery ignores a snapshot whose hash does not match; it is compared all the same, to name the difference.
     records, intact = rehashed(view.records)
     snapshot = recover(log, stage, shard, ShardView(view.position, records), 1)
     verdict = Verdict(
@@ -137,7 +137,7 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, input_check: InputChe
         outcomes = sum(history.accounts.outcomes.values())
         verdict.inputs = input_check.taken(inputs, vector)
         verdict.input_faults += input_check.faults(inputs, vector)
-        # Fewer inputs than outcomes are fine: retention removed some, here or in the log that this one was restored from.
+        # Fewer inputs than outcomes are valid: retention deleted some, here or in the log from which this one was restored.
         if verdict.inputs is not None and verdict.inputs > outcomes:
             verdict.input_faults.append(f"{verdict.inputs:,} inputs were taken and {outcomes:,} have an outcome")
     return verdict

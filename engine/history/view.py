@@ -1,7 +1,7 @@
-"""The state of a job at one moment, at all three levels, as a fold of its events.
+"""State of a job at one time, at all three levels, as a fold of its events.
 
-This view is for readers. It keeps what operators ask for, closed attempts with all their times included; the engine's own state
-(`engine.lifecycle`) keeps what decisions need.
+This view is for readers. It has what operators need, such as closed attempts with all their times; the engine's own state
+(`engine.lifecycle`) has what decisions need.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ class AttemptView(AttemptState):
         """Apply one more event of the attempt.
 
         Args:
-            data: the event.
-            time: when it took effect (microseconds).
-            known: when it was recorded.
+            data: data of the event.
+            time: effective time of the event (microseconds).
+            known: recorded time of the event (microseconds).
         """
         self.change(data)
         if type(data) in ENTERED or isinstance(data, AttemptEnded):
@@ -165,7 +165,7 @@ class TimerView:
     partition: int | None = None
     node: str | None = None
     held: bool = False
-    """Stopped until the job is unparked and has no held input."""
+    """True while paused, until the job is unparked and has no held inputs."""
 
 
 @dataclass(slots=True)
@@ -181,12 +181,12 @@ class JobView(LabelledJob):
     version: int = 0
     min_available: int = 0
     parked: str | None = None
-    """Why the job is parked; `None`: it is not."""
+    """Reason why the job is parked; `None`: it is not."""
     held: int = 0
     """Held inputs, including those being released after an unparking."""
     object_deleted: bool = False
     deferred: Action | None = None
-    """Action that waits for a restart to end."""
+    """Action that waits for the end of a restart."""
     sequence: int = 0
     spec: JobSpec = field(default_factory=JobSpec)
     """Latest known specification; not part of the document."""
@@ -196,18 +196,18 @@ class JobView(LabelledJob):
 
     @classmethod
     def begin(cls, event: Event[JobOpened]) -> Self:
-        """Return the job that an event opens."""
+        """Return the job of an `opened` event."""
         view = super(JobView, cls).begin(event)
         view.sequence = event.sequence
         _specify(view, event.data.spec, event.time)
         return view
 
     def apply(self, event: Event[Data], time: int | None = None) -> None:
-        """Apply one more event of the job; ignores those that change nothing here.
+        """Apply one more event of the job; ignores events that change nothing here.
 
         Args:
             event: the event.
-            time: when it took effect, if that is not the event's own `time` (microseconds).
+            time: effective time, if it differs from the event's `time` (microseconds).
         """
         data, time = event.data, event.time if time is None else time
         self.sequence = max(self.sequence, event.sequence)
@@ -238,7 +238,7 @@ class JobView(LabelledJob):
         return [last[slot] for slot in sorted(last)]
 
     def replaced(self) -> list[AttemptView]:
-        """Return the attempts that did not succeed and that another one has followed."""
+        """Return the attempts that did not succeed and were followed by another one."""
         return [
             attempt
             for (task, index, number), attempt in self.attempts.items()
@@ -247,7 +247,7 @@ class JobView(LabelledJob):
 
     @property
     def restarted(self) -> int:
-        """Return how often the job was restarted: as Lahar or its owner counts, else how many of its pods were replaced."""
+        """Return the number of restarts of the job: the count of Lahar or its owner, otherwise the number of its replaced pods."""
         return self.restarts if self.managed or self.restarts else len(self.replaced())
 
     def document(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Why a job waits for the scheduler, in sentences: the reasons that the scheduling stage has written down."""
+"""Pending reasons of a job from the scheduling stage, as sentences."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     "PluginFailed": ("{message}", "correct the plugin, or take it out of the configuration"),
     "Waiting": ("nothing stops it, its turn has not come", "wait"),
 }
-"""Reason → what it says of the job, and what an operator can do."""
+"""Description and advice by reason."""
 _SHARE: Final = (
     "wait for jobs of its queue and of others: its queue's share is {missing} too small for it now; or raise the queue's weight"
 )
-"""Advice where a share is the limit, which grows as other queues ask for less."""
+"""Advice if a share is the limit, which grows as other queues request less."""
 _OF_NODES: Final = ("no node takes a pod of task {about}", "change the nodes that should take it, or what it demands of nodes")
 
 _NODES: Final[dict[str, str]] = {
@@ -102,28 +102,28 @@ _NODES: Final[dict[str, str]] = {
     "TopologySpread": "with too many of its pods already",
     "RevocableZone": "not lent at this hour, or not to it",
 }
-"""Which nodes refuse a pod."""
+"""Nodes that reject a pod, by reason."""
 
 _ORDINALS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
 @dataclass(slots=True, frozen=True)
 class Waiting:
-    """The reason that stands."""
+    """Current pending reason."""
 
     event: Event[JobExplained]
     names: Mapping[str, str]
-    """Ids of jobs ahead → what they are called."""
+    """Names by id of jobs ahead in the queue."""
     submitted: int = 0
-    """Submission of the job (microseconds)."""
+    """Time of the job's submission (microseconds)."""
 
     @property
     def since(self) -> int:
-        """Return when the reason was found (microseconds). Earlier releases dated some before the job's submission."""
+        """Return the time of the reason (microseconds). Earlier releases dated some before the job's submission."""
         return max(self.event.time, self.submitted)
 
     def sentences(self) -> list[str]:
-        """Return what stops the job, and its place in the queue."""
+        """Return sentences with the obstacle, and the job's place in the queue."""
         said = self.event.data
         found = self._filled_in(_REASONS.get(said.reason, _OF_NODES)[0])
         if said.missing:
@@ -145,11 +145,11 @@ class Waiting:
 
     @property
     def promised(self) -> bool:
-        """Whether it waits for nothing but promised places."""
+        """True if it waits only for promised resources."""
         return self.event.data.reason == "VictimsLeaving"
 
     def advice(self) -> str:
-        """Return what an operator can do."""
+        """Return advice for operators."""
         said = self.event.data
         shared = said.reason == "QueueLimit" and said.plugin == "proportion" and said.action != "enqueue"
         return f"{said.reason}: {self._filled_in(_SHARE if shared else _REASONS.get(said.reason, _OF_NODES)[1])}"
@@ -195,12 +195,12 @@ def _node(word: str, count: int) -> str:
 
 
 def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waiting | None:
-    """Return why a job waits for the scheduler; `None`: nothing of the kind is written down.
+    """Return the pending reason of a job; `None`: none is recorded.
 
     Args:
-        log: the log to search.
-        job: its id.
-        known: as of this recorded time (microseconds); `None`: now.
+        log: log to search.
+        job: id of the job.
+        known: latest recorded time to consider (microseconds); `None`: now.
     """
     found: Event[Any] | None = None
     for record in log.records_of(job, ("scheduling",)):
@@ -215,10 +215,10 @@ def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waitin
 
 
 def promise_of(events: Iterable[Event[Data]]) -> list[str]:
-    """Return which places a job's pods are promised that others have yet to leave: one sentence, or none.
+    """Return a sentence on the promised resources of a job's pods that other pods still occupy; empty without any.
 
     Args:
-        events: of the job. A promise ends when the pod gets a node or ends; a reason written later than it stands above it.
+        events: events of the job. A promise ends when the pod is bound or ends; a later reason takes precedence.
     """
     promised: dict[tuple[str, int, int], str] = {}
     for event in events:

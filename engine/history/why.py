@@ -1,4 +1,4 @@
-"""Why: the chain of causes of an event, and the reasons for a job's phase, in sentences."""
+"""Why: the chain of causes of an event, and the reasons for a job's phase, as sentences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["depends", "of_object", "steps", "why_event", "why_job"]
 _INCIDENTS: Final = 6
 _SOON: Final = 10 * SECOND
 _STOPS: Final = {"Completed": "Completing", "Terminated": "Terminating", "Aborted": "Aborting"}
-"""Final phases of a job, and those in which it waits for its last pod to stop."""
+"""By final phase of a job, the phase in which it waits for its last pod to stop."""
 _ACTIVE: Final = frozenset({"Pending", "Privileged", "Running", "WillEvicted"})
 """Phases of a job in which each of its replicas should run."""
 _OVER: Final = FINISHED_JOB_PHASES | {"Aborted"}
@@ -59,16 +59,16 @@ def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
 def why_job(
     history: JobHistory, waiting: Waiting | None = None, notice: Noticed | None = None, clock: int | None = None
 ) -> Explanation | None:
-    """Explain why a job is in its phase; `None` if the history holds no job.
+    """Explain why a job is in its phase; `None` if the history has no job.
+
+    The details depend on the phase: pending reasons, the actor that stopped it, the attempts that failed first, and always the
+    incidents on the way; the causes end with a report of its owner or a person's command.
 
     Args:
-        history: its events.
-        waiting: why it waits for the scheduler of this engine, where it does.
-        notice: the open notice of preemption that it is part of, where there is one.
-        clock: the present time (microseconds): timers due before it are overdue; `None`: none is.
-
-    The details depend on the phase: what the job waits for, who or what stopped it, which attempts failed first, and always what
-    happened on the way; the causes end with a report of its owner or a person's command.
+        history: events of the job.
+        waiting: pending reason from Lahar's scheduler; `None`: none.
+        notice: open notice of preemption of the job; `None`: none.
+        clock: current time (microseconds), before which due timers are overdue; `None`: no timer is.
     """
     job = fold(history.events)
     if job is None:
@@ -101,7 +101,7 @@ def why_job(
     details += _incidents(history, taken)
     details += _timers(job, clock or 0)
     reasons = [(job.reason, "", None), *needs(groups[:GROUPS])]
-    if waiting is not None or promise:  # its pods are Queued until the scheduler gives them nodes
+    if waiting is not None or promise:  # its pods are Queued until the scheduler binds them
         reasons = [reason for reason in reasons if reason[0] != "Queued"]
     told = [notice.advice()] if notice is not None else [waiting.advice()] if waiting is not None else []
     told += advice(reasons, job.namespace)
@@ -109,7 +109,7 @@ def why_job(
 
 
 def of_object(job: JobView) -> list[str]:
-    """Return what the object of a live job reports, and what else holds up the job as a whole."""
+    """Return the reports of a live job's object, and other obstacles of the job as a whole."""
     said = []
     if job.phase not in _OVER and job.message:
         said.append(f"Its {job.kind} object says: “{brief(job.message)}”.")
@@ -121,12 +121,12 @@ def of_object(job: JobView) -> list[str]:
 
 
 def depends(job: JobView) -> list[tuple[str, tuple[str, ...], bool]]:
-    """Return each task that depends on others: its name, theirs, and whether one of them suffices."""
+    """Return each task with dependencies: its name, theirs, and true if one of them suffices."""
     return [(task.name, task.depends_on.names, task.depends_on.any) for task in job.spec.tasks if task.depends_on is not None]
 
 
 def _timers(job: JobView, clock: int) -> list[str]:
-    """Return sentences on timers, equal ones together: each replica may have one. An engine that runs fires them within seconds."""
+    """Return sentences on timers, equal ones merged. A running engine fires due timers within seconds."""
     found: dict[tuple[str, bool], list[int]] = {}
     for timer in job.timers.values():
         what = (timer.kind == "policy" and timer.action) or limit(timer.kind, timer.node)
@@ -157,9 +157,9 @@ def _parked(error: str) -> str:
 
 
 def steps(history: JobHistory, event: Event[Data]) -> tuple[list[Step], list[Step]]:
-    """Return an event and its chain of causes, back to the input, in words.
+    """Return an event and its chain of causes, back to the input, as steps.
 
-    An observation, or a timer that ends a wait, may record what happened before it; it is no cause of that. The second list begins
+    An observation, or a timer that ends a wait, may record an earlier fact, of which it is not the cause. The second list begins
     with the first such link.
     """
     links = history.causes(event)
@@ -171,7 +171,7 @@ def steps(history: JobHistory, event: Event[Data]) -> tuple[list[Step], list[Ste
 def _described(link: Event[Data], *, by_command: bool) -> str:
     """Describe a link of a chain; if the command itself is a link, the reason appears there only.
 
-    An attempt's message is left out: the attempt's own sentence has it.
+    The message of an attempt is left out, because the attempt's own sentence has it.
     """
     said = describe(link)
     if isinstance(link.data, AttemptEvent):
@@ -205,7 +205,7 @@ def _headline(job: JobView) -> str:
 
 
 def _running(job: JobView) -> list[str]:
-    """Say how many replicas of a job that should run do run."""
+    """Return sentences with the number of running replicas of a job that should run."""
     current = job.current()
     if not current:
         if job.managed and job.spec.scheduler_name == SCHEDULER:
@@ -245,7 +245,7 @@ def _state(attempt: AttemptView) -> str:
 
 
 def _restarts(job: JobView) -> list[str]:
-    """Say how often a job was restarted: a managed one with the retries that used, another by its pods; and its containers."""
+    """Return sentences with the restarts of the job, its retries if it is managed, and of its containers."""
     said = []
     if job.managed and job.restarts:
         times = "once" if job.restarts == 1 else f"{job.restarts} times"
@@ -262,10 +262,10 @@ def _restarts(job: JobView) -> list[str]:
 
 
 def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:
-    """Describe attempts that ended badly: of a live job the earlier ones, last first; of another the first ones.
+    """Describe attempts that failed: of a live job the earlier ones, last first; of another job the first ones.
 
-    Leaves out those that a managed job stopped itself, those whose events are in `told`, and in a job that went well those that no
-    other replaced.
+    Attempts that a managed job stopped itself, those whose events are in `told`, and, in a successful job, those without a
+    replacement are left out.
     """
     lives = job.phase in _ACTIVE
     badly = job.phase in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}
@@ -311,7 +311,7 @@ def _actions(history: JobHistory) -> list[Event[Data]]:
 
 
 def _incidents(history: JobHistory, taken: Sequence[Event[Data]]) -> list[str]:
-    """Describe actions with what caused them, and the attempts that replaced others."""
+    """Describe actions with their causes, and the attempts that replaced others."""
     said = []
     for event in taken[:_INCIDENTS]:
         before = [link for link in reversed(history.causes(event)[1:]) if isinstance(link.data, AttemptEnded | EventRaised)]
@@ -335,7 +335,7 @@ def _is_action(data: Data) -> bool:
 
 
 def _successors(history: JobHistory, end: AttemptEnded) -> list[Event[Data]]:
-    """Return the start of the attempt that replaced one."""
+    """Return the start of the attempt that replaced one, as a list of at most one event."""
     slot = (end.task, end.index, end.attempt + 1)
     return [
         event

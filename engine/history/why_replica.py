@@ -20,14 +20,14 @@ __all__ = ["read_replica", "why_replica"]
 
 _REPLICA: Final = re.compile(r"(?P<task>.+)\[(?P<index>[0-9]{1,9})\]")
 _EARLIER: Final = 8
-"""Earlier attempts described, last first."""
+"""Maximum number of earlier attempts described, last first."""
 
 
 def read_replica(text: str) -> tuple[str, int]:
-    """Return task and index of a replica: `worker[2]`.
+    """Parse task and index of a replica: `worker[2]`.
 
     Raises:
-        ValueError: not written so.
+        ValueError: the text has another form.
     """
     found = _REPLICA.fullmatch(text)
     if found is None:
