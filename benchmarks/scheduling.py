@@ -17,10 +17,10 @@ from statistics import median
 from time import process_time
 
 from engine.events.pod_shape import PodShape, Toleration, pairs
+from engine.scheduling.cluster.entities import Job, Node, Taint, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import DEFAULT, Configuration, PluginOption
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Taint, Task
-from engine.scheduling.model.queues import Queue
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.scheduler import Scheduler
 

@@ -13,10 +13,10 @@ import json
 from time import process_time
 
 from engine.events.pod_shape import PodShape, pairs
+from engine.scheduling.cluster.entities import Job, Node, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Configuration, read_configuration
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Task
-from engine.scheduling.model.queues import Queue
 from engine.scheduling.scheduler import Scheduler
 
 NODES = 100

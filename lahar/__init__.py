@@ -39,7 +39,7 @@ from engine.history.timeline import Timeline
 from engine.history.view import JobView
 from engine.log.errors import LogError
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.standings import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding
+from engine.scheduling.status import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding
 from engine.simulation import SimulationError
 from engine.simulation.comparison import Comparison, Figure
 from statemachines.errors import LaharError, UnknownNameError

@@ -12,12 +12,12 @@ PRODUCT = ("engine", "lahar", "statemachines", "streams")
 OPENING = re.compile(r"(what|who|of|those|whatever|which|whoever)\b", re.IGNORECASE)
 REMAINING = {
     "engine/history/budgets.py: BudgetStanding",
-    "engine/scheduling/standings.py: GroupStanding",
-    "engine/scheduling/standings.py: NodeStanding",
-    "engine/scheduling/standings.py: PodStanding",
-    "engine/scheduling/standings.py: QueueStanding",
-    "engine/scheduling/standings.py: QuotaStanding",
-    "engine/scheduling/standings.py: TenantStanding",
+    "engine/scheduling/status.py: GroupStanding",
+    "engine/scheduling/status.py: NodeStanding",
+    "engine/scheduling/status.py: PodStanding",
+    "engine/scheduling/status.py: QueueStanding",
+    "engine/scheduling/status.py: QuotaStanding",
+    "engine/scheduling/status.py: TenantStanding",
 }
 """Names that still hold a banned word; none may be added."""
 OPENINGS = {

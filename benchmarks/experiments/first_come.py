@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["FIRST_COME", "FirstCome"]

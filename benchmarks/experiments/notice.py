@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.events.inputs import ObjectApplied
 from engine.events.times import SECOND
-from engine.scheduling.model.queues import PreemptionMode
+from engine.scheduling.cluster.queues import PreemptionMode
 from experiments.jobs import Role, training
 from experiments.rows import Column, Row
 from experiments.trial import Trial, node, run, tiers

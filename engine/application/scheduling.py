@@ -25,7 +25,8 @@ from engine.runtime.settings import Settings
 from engine.runtime.stages import scheduling
 from engine.scheduling.errors import PluginError
 from engine.scheduling.stage import SchedulingStage
-from engine.scheduling.standings import (
+from engine.scheduling.state.shard import State
+from engine.scheduling.status import (
     GroupStanding,
     JobName,
     NodeStanding,
@@ -36,7 +37,6 @@ from engine.scheduling.standings import (
     queue_standings,
     tenant_standings,
 )
-from engine.scheduling.state import State
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Scheduling"]

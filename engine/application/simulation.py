@@ -31,8 +31,8 @@ from engine.runtime.opening import is_shared
 from engine.runtime.scheduler_config import load_configuration
 from engine.runtime.settings import Settings
 from engine.runtime.stages import stages_of
+from engine.scheduling.cluster.objects import queue_of
 from engine.scheduling.configuration import Configuration
-from engine.scheduling.objects import queue_of
 from engine.scheduling.stage import SchedulingStage
 from engine.simulation import SimulationError
 from engine.simulation.cluster import Conduct, SimulatedCluster

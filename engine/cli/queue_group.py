@@ -31,7 +31,7 @@ from engine.cli.standings import (
 from engine.history.formatting import amount
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import opened
-from engine.scheduling.standings import QueueStanding
+from engine.scheduling.status import QueueStanding
 
 __all__ = ["queues"]
 

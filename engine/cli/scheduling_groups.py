@@ -27,7 +27,7 @@ from engine.cli.standings import (
 from engine.history.formatting import plural
 from engine.history.waiting import Waiting, waiting_of
 from engine.log.port import SearchableLog
-from engine.scheduling.standings import GroupStanding, NodeStanding
+from engine.scheduling.status import GroupStanding, NodeStanding
 
 __all__ = ["nodes", "pod_groups", "tenants"]
 

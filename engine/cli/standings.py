@@ -19,7 +19,7 @@ from engine.history.formatting import amount
 from engine.log.port import SearchableLog
 from engine.runtime.opening import opened
 from engine.runtime.stages import SCHEDULING_OFF
-from engine.scheduling.standings import GroupStanding
+from engine.scheduling.status import GroupStanding
 
 __all__ = [
     "NONE",

@@ -10,14 +10,14 @@ from engine.conformance.content import Content
 from engine.conformance.pod_shapes import as_json, read_shape
 from engine.events.scheduling import GroupPhase
 from engine.events.times import parse_time
+from engine.scheduling.cluster.amounts import Amounts, read_amounts
+from engine.scheduling.cluster.budgets import Quota
+from engine.scheduling.cluster.entities import Job, Node, Status, Taint, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue, QueueState
+from engine.scheduling.cluster.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.model.amounts import Amounts, read_amounts
-from engine.scheduling.model.budgets import Quota
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Status, Taint, Task
-from engine.scheduling.model.queues import Queue, QueueState
-from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 
 __all__ = ["NOW", "VolcanoArguments", "read_cluster", "read_job", "read_tiers", "read_time"]
 

@@ -9,9 +9,9 @@ from engine.conformance.cluster import VolcanoArguments, read_cluster, read_job,
 from engine.conformance.content import Content
 from engine.scheduling.actions.backfill import best_effort_tasks
 from engine.scheduling.actions.shuffle import shuffled
+from engine.scheduling.cluster.amounts import read_amounts
+from engine.scheduling.cluster.phases import phase_at_end
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.model.amounts import read_amounts
-from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Placement
 from engine.scheduling.plugins.capacity import queue_share
 from engine.scheduling.plugins.gang import only_terminating

@@ -24,17 +24,26 @@ from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPh
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import thing_record
-from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
-from engine.scheduling.kept_places import place_taken, withdraw
+from engine.scheduling.cluster.job_records import AnsweredKind, Attempt, Group, JobRecord, PendingDecision
 from engine.scheduling.notices.membership import confirm, note_phase, note_run
-from engine.scheduling.pauses import leave_alone
-from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.plugins.gang import is_whole
-from engine.scheduling.state import KnownJob, State
-from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
+from engine.scheduling.state.kept_places import place_taken, withdraw
+from engine.scheduling.state.model_sync import (
+    forget_job,
+    remove_attempt,
+    shape_of,
+    sync_fact,
+    sync_job,
+    sync_spec,
+    touch,
+    touch_attempt,
+)
+from engine.scheduling.state.preemption_backoff import pause
+from engine.scheduling.state.record_names import cluster_record, group_record, page_record
+from engine.scheduling.state.shard import State, TrackedJob
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -55,7 +64,7 @@ def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> N
             _open(state, event, data)
         elif isinstance(data, AttemptStarted):
             # of a job that was over and goes on; we schedule none of those
-            known = KnownJob(event.subject, Head(event.clusterid, "", event.time))
+            known = TrackedJob(event.subject, JobRecord(event.clusterid, "", event.time))
             state.enter(known)
             _start(state, known, event, data)
         return
@@ -72,7 +81,7 @@ def _absorb_fact(state: State, event: Event[Data]) -> None:
     for thing in state.facts.absorb(event):
         state.touched[thing_record(thing)] = None
         cluster = state.cluster(thing[0])
-        if update_thing(state, cluster, thing):
+        if sync_fact(state, cluster, thing):
             cluster.changed(event.recordedtime, event.id, "other")
             state.touched[cluster_record(cluster.id)] = None
         _drop_if_empty(state, cluster.id)
@@ -83,18 +92,7 @@ def _drop_if_empty(state: State, cluster: str) -> None:
         state.touched[cluster_record(cluster)] = None
 
 
-def touch(state: State, known: KnownJob) -> None:
-    """Note that a job has changed."""
-    state.touched[head_record(known.id)] = None
-
-
-def touch_attempt(state: State, known: KnownJob, attempt: Attempt) -> None:
-    """Note that an attempt has changed, and bring the model up to date."""
-    state.touched[page_record(known.id, attempt.place)] = None
-    place(state, known, attempt)
-
-
-def _changed(state: State, known: KnownJob, event: Event[Data], *, runs: bool = False) -> None:
+def _changed(state: State, known: TrackedJob, event: Event[Data], *, runs: bool = False) -> None:
     """Note that a round has something to look at; it is another thing that pods run whose gangs all have their places."""
     note_run(state, known)
     cluster = state.cluster(known.head.cluster)
@@ -107,7 +105,7 @@ def _changed(state: State, known: KnownJob, event: Event[Data], *, runs: bool = 
 
 
 def _open(state: State, event: Event[Data], data: JobOpened) -> None:
-    known = KnownJob(event.subject, head := Head(event.clusterid, data.namespace, event.time, tenant=data.tenant))
+    known = TrackedJob(event.subject, head := JobRecord(event.clusterid, data.namespace, event.time, tenant=data.tenant))
     state.enter(known)
     if data.managed and data.spec.scheduler_name == SCHEDULER:
         tasks = tuple(replace(task, template=None, policies=()) for task in data.spec.tasks)
@@ -115,12 +113,12 @@ def _open(state: State, event: Event[Data], data: JobOpened) -> None:
         known.group = Group(spec, data.shapes, data.annotations, data.labels)
         head.seen = event.sequence
         state.touched[group_record(known.id)] = None
-        stand(state, known)
+        sync_job(state, known)
         _changed(state, known, event)
     touch(state, known)
 
 
-def _revised(state: State, known: KnownJob, event: Event[JobRevised]) -> None:
+def _revised(state: State, known: TrackedJob, event: Event[JobRevised]) -> None:
     group, spec = known.group, event.data.spec
     if group is not None and spec is not None:
         replicas = {task.name: task for task in spec.tasks}
@@ -133,11 +131,11 @@ def _revised(state: State, known: KnownJob, event: Event[JobRevised]) -> None:
         for attempt in [one for one in known.attempts.values() if not one.live and _surplus(group, one)]:
             _drop(state, known, attempt)
         state.touched[group_record(known.id)] = None
-        revise(state, known)
+        sync_spec(state, known)
         _changed(state, known, event)
 
 
-def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged]) -> None:
+def _phase_changed(state: State, known: TrackedJob, event: Event[JobPhaseChanged]) -> None:
     phase, head = event.data.phase, known.head
     head.aborted = phase in {"Aborting", "Aborted"}
     head.finished = phase in FINISHED_JOB_PHASES
@@ -145,42 +143,42 @@ def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged])
     if phase == "Pending":
         head.grouped = True
     if known.group is not None:
-        stand(state, known)
+        sync_job(state, known)
         _changed(state, known, event, runs=phase == "Running")
     touch(state, known)
     _close_if_over(state, known)
 
 
-def _action_taken(state: State, known: KnownJob, event: Event[ActionTaken]) -> None:
+def _action_taken(state: State, known: TrackedJob, event: Event[ActionTaken]) -> None:
     head, action = known.head, event.data.action
     if known.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
         return
     head.grouped, head.enqueued, head.enqueuing = False, False, ""
     head.phase, head.promised, head.unschedulable, head.claims, head.evicting = "Pending", [], "", [], {}
-    stand(state, known)
+    sync_job(state, known)
     _changed(state, known, event)
 
 
-def _parked(state: State, known: KnownJob, event: Event[JobParked | JobUnparked]) -> None:
+def _parked(state: State, known: TrackedJob, event: Event[JobParked | JobUnparked]) -> None:
     known.head.parked = isinstance(event.data, JobParked)
-    stand(state, known)
+    sync_job(state, known)
     if known.group is not None:
         _changed(state, known, event)
     touch(state, known)
 
 
-def _forgotten(state: State, known: KnownJob, event: Event[JobForgotten]) -> None:
+def _forgotten(state: State, known: TrackedJob, event: Event[JobForgotten]) -> None:
     _changed(state, known, event)
     _forget(state, known)
 
 
-def _close_if_over(state: State, known: KnownJob) -> None:
+def _close_if_over(state: State, known: TrackedJob) -> None:
     """Forget a job that is over, with all its pods: nothing is decided about it any more."""
     if known.head.finished and not known.live:
         _forget(state, known)
 
 
-def _forget(state: State, known: KnownJob) -> None:
+def _forget(state: State, known: TrackedJob) -> None:
     touch(state, known)
     if known.group is not None:
         state.touched[group_record(known.id)] = None
@@ -194,7 +192,7 @@ def _forget(state: State, known: KnownJob) -> None:
 # --- attempts -------------------------------------------------------------------------------------------------------------------
 
 
-def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: AttemptEvent) -> None:
+def _absorb_attempt(state: State, known: TrackedJob, event: Event[Data], data: AttemptEvent) -> None:
     if isinstance(data, AttemptStarted):
         _start(state, known, event, data)
         return
@@ -227,7 +225,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
     _changed(state, known, event, runs=isinstance(data, AttemptRunning))
 
 
-def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStarted) -> None:
+def _start(state: State, known: TrackedJob, event: Event[Data], data: AttemptStarted) -> None:
     head = known.head
     before = known.attempts.get(known.last.get((data.task, data.index), ("", 0, 0)))
     if before is not None and not before.live:  # its end stands until its replica has another pod
@@ -243,7 +241,7 @@ def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStart
         _changed(state, known, event)
 
 
-def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
+def _end(state: State, known: TrackedJob, attempt: Attempt, data: AttemptEnded) -> None:
     attempt.phase, attempt.claim = data.phase, None
     known.live -= 1
     place_taken(state, known, attempt.slot)
@@ -258,13 +256,13 @@ def _surplus(group: Group, attempt: Attempt) -> bool:
     return any(task.name == attempt.task and attempt.index >= task.replicas for task in group.spec.tasks)
 
 
-def _drop(state: State, known: KnownJob, attempt: Attempt) -> None:
-    remove(state, known, attempt)
+def _drop(state: State, known: TrackedJob, attempt: Attempt) -> None:
+    remove_attempt(state, known, attempt)
     known.drop(attempt)
     state.touched[page_record(known.id, attempt.place)] = None
 
 
-def _effect_requested(state: State, known: KnownJob, event: Event[EffectRequested]) -> None:
+def _effect_requested(state: State, known: TrackedJob, event: Event[EffectRequested]) -> None:
     data = event.data
     attempt = known.attempts.get((data.task or "", data.index or 0, data.attempt or 0))
     if known.group is None or attempt is None:
@@ -284,7 +282,7 @@ def _effect_requested(state: State, known: KnownJob, event: Event[EffectRequeste
         _changed(state, known, event)
 
 
-def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) -> None:
+def _effect_settled(state: State, known: TrackedJob, event: Event[EffectSettled]) -> None:
     attempt = known.bindings.pop(event.data.effect, None)
     if attempt is None:
         return
@@ -292,8 +290,8 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
     if event.data.outcome == "failed":  # another decision may give it another node
         attempt.decided = ""
         if known.head.retry <= event.recordedtime:  # of bindings that fail together, the first counts
-            leave_alone(known.head, event.recordedtime)
-        stand(state, known)
+            pause(known.head, event.recordedtime)
+        sync_job(state, known)
         touch(state, known)
         _changed(state, known, event)
     touch_attempt(state, known, attempt)
@@ -302,13 +300,13 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
 # --- answers --------------------------------------------------------------------------------------------------------------------
 
 
-def await_answer(state: State, known: KnownJob, decision: str, kind: AnsweredKind, due: Micros) -> None:
+def await_answer(state: State, known: TrackedJob, decision: str, kind: AnsweredKind, due: Micros) -> None:
     """Have a decision count as late if it is not answered in time."""
-    known.head.open[decision] = Open(kind, due)
+    known.head.open[decision] = PendingDecision(kind, due)
     heappush(state.unanswered, (due, known.id, decision))
 
 
-def _free(state: State, known: KnownJob, decision: str) -> None:
+def _free(state: State, known: TrackedJob, decision: str) -> None:
     """Free what a decision holds that was refused."""
     head, found = known.head, known.head.open.pop(decision, None)
     if head.noticing == decision:
@@ -323,10 +321,10 @@ def _free(state: State, known: KnownJob, decision: str) -> None:
             attempt.claim = None
             touch_attempt(state, known, attempt)
     touch(state, known)
-    stand(state, known)
+    sync_job(state, known)
 
 
-def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> None:
+def _accepted(state: State, known: TrackedJob, event: Event[DecisionAccepted]) -> None:
     data, head = event.data, known.head
     if known.group is None:
         return
@@ -337,13 +335,13 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
         head.enqueued, head.enqueuing = True, ""
         if head.phase == "Pending":
             head.phase = "Inqueue"
-            stand(state, known)
+            sync_job(state, known)
             _changed(state, known, event)
         return
     if data.kind in {"noticed", "notice_ended"}:
         for left in confirm(state, known, event):
             touch_attempt(state, known, left)
-        stand(state, known)
+        sync_job(state, known)
         _changed(state, known, event)
         return
     for placed in data.placements if data.kind == "bound" else ():
@@ -358,27 +356,27 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             touch_attempt(state, known, attempt)
 
 
-def _answered(state: State, known: KnownJob, event: Event[JobNoticeAnswered]) -> None:
+def _answered(state: State, known: TrackedJob, event: Event[JobNoticeAnswered]) -> None:
     if event.data.notice == known.head.notice:
         known.head.answered = (event.data.answer, event.id)
         _changed(state, known, event)
 
 
-def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> None:
+def _refused(state: State, known: TrackedJob, event: Event[DecisionRefused]) -> None:
     head = known.head
     if known.group is None:
         return
     if event.data.kind in {"noticed", "notice_ended"}:  # the job has gone on meanwhile; nothing is wrong with it
         head.moved = event.id
     else:
-        leave_alone(head, event.recordedtime)
+        pause(head, event.recordedtime)
     _free(state, known, event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
     _changed(state, known, event)
 
 
-_JOB: Final[dict[type[Data], Callable[[State, KnownJob, Event[Any]], None]]] = {
+_JOB: Final[dict[type[Data], Callable[[State, TrackedJob, Event[Any]], None]]] = {
     ActionTaken: _action_taken,
     DecisionAccepted: _accepted,
     DecisionRefused: _refused,

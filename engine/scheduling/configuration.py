@@ -14,8 +14,8 @@ from math import isfinite
 from typing import Any, Final
 
 from engine.kubernetes.reading.durations import parse_duration
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.model.queues import Queue
 
 __all__ = ["DEFAULT", "SWITCHES", "Arguments", "Configuration", "PluginOption", "read_configuration"]
 

@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import json
 
 from engine.events.bounds import DECISION_BYTES
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.model import Cluster
 
 __all__ = ["DecisionSizes"]
 

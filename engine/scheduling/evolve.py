@@ -18,15 +18,15 @@ from engine.events.decisions import (
 from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND
-from engine.scheduling.absorb import await_answer, touch, touch_attempt
-from engine.scheduling.explanations import words_of
-from engine.scheduling.job_records import Claim, Open
-from engine.scheduling.kept_places import keep_places, move_places, release
+from engine.scheduling.absorb import await_answer
+from engine.scheduling.cluster.job_records import Claim, PendingDecision
 from engine.scheduling.notices.evolve import evolve_notice
-from engine.scheduling.pauses import be_patient
-from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import KnownJob, State, next_mark
-from engine.scheduling.upkeep import stand
+from engine.scheduling.pending.explanations import words_of
+from engine.scheduling.state.kept_places import keep_places, move_places, release
+from engine.scheduling.state.model_sync import sync_job, touch, touch_attempt
+from engine.scheduling.state.preemption_backoff import back_off
+from engine.scheduling.state.record_names import cluster_record
+from engine.scheduling.state.shard import State, TrackedJob, next_mark
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
 
@@ -80,12 +80,12 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
         known = state.jobs[ident]
         head = known.head
-        head.retry, head.patience = (at if at > now else 0 for at in (head.retry, head.patience))
+        head.retry, head.preemption_backoff = (at if at > now else 0 for at in (head.retry, head.preemption_backoff))
         touch(state, known)
-        stand(state, known)
+        sync_job(state, known)
 
 
-def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEvent) -> None:
+def _decided(state: State, known: TrackedJob, event: Event[Data], data: DecisionEvent) -> None:
     head, due = known.head, event.recordedtime + ANSWER_WITHIN
     match data:
         case DecidedEnqueued():
@@ -102,7 +102,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
                     touch_attempt(state, known, attempt)
         case DecidedEvicted():
             await_answer(state, known, event.id, "evicted", due)
-            be_patient(state, data.preemptor, event.recordedtime)
+            back_off(state, data.preemptor, event.recordedtime)
             keep_places(state, event.id, data)
             for key in data.attempts:
                 attempt = known.attempts.get((key.task, key.index, key.attempt))
@@ -116,7 +116,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
         case DecidedNoticed():
             head.notice, head.noticing = data.notice, event.id
             await_answer(state, known, event.id, "noticed", due)
-            stand(state, known)
+            sync_job(state, known)
         case DecidedNoticeEnded():
             await_answer(state, known, event.id, "notice_ended", due)
             for attempt in known.attempts.values() if data.preemptor else ():
@@ -125,13 +125,13 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
                     touch_attempt(state, known, attempt)
 
 
-def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
+def _noted(state: State, known: TrackedJob, event: Event[Data]) -> None:
     data, head = event.data, known.head
     cluster = state.cluster(head.cluster)
     match data:
         case GroupPhaseChanged():
             head.phase = data.phase
-            stand(state, known)
+            sync_job(state, known)
         case JobExplained():
             if data.reason:
                 words = words_of(data)
@@ -146,6 +146,6 @@ def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
                 cluster.explained.pop(known.id, None)
         case DecisionTimedOut():
             if (late := head.open.get(data.decision)) is not None:
-                head.open[data.decision] = Open(late.kind, late.due, late=True)
+                head.open[data.decision] = PendingDecision(late.kind, late.due, late=True)
             cluster.late += 1
             state.touched[cluster_record(cluster.id)] = None

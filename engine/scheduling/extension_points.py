@@ -6,10 +6,10 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
 
+from engine.scheduling.cluster.entities import Job
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.entities import Job
 
-__all__ = ["POINTS", "Participants", "kind_of"]
+__all__ = ["POINTS", "Participants", "equivalence_key"]
 
 POINTS: Final[dict[str, str]] = {
     "job_order": "job_order",
@@ -121,7 +121,7 @@ class Participants:
         )
 
 
-def kind_of(alike: Sequence[Callable[[Job], Hashable]], job: Job) -> Hashable:
+def equivalence_key(alike: Sequence[Callable[[Job], Hashable]], job: Job) -> Hashable:
     """Return the same of jobs of one queue that plugins do not tell apart while they wait to be let in."""
     return (job.key if job.preemption.privileged else "", *[function(job) for function in alike])
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.scheduling.model.amounts import missing
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.model.queues import Queue
-from engine.scheduling.reasons import ReasonCode
+from engine.scheduling.cluster.amounts import missing
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.queues import Queue
+from engine.scheduling.pending.reasons import ReasonCode
 from engine.scheduling.session import Session
 
 __all__ = ["explain_limit", "explain_queue_too_small", "explain_too_small"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
-from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.cluster.model import Cluster
 
 __all__ = ["Ordered"]
 

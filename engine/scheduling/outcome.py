@@ -1,4 +1,4 @@
-"""What a session decided."""
+"""Result of a scheduling session."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.events.scheduling import GroupPhase
-from engine.scheduling.lines import Kind, Position
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.reasons import Reason
-from engine.scheduling.waiting import Waiting
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.pending.jobs import PendingJobs
 
 __all__ = ["NoticeReview", "Outcome"]
 
@@ -25,8 +23,8 @@ class NoticeReview:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a session decided. Every list is in the order of the decisions."""
+class Outcome(PendingJobs):
+    """Result of a session. Every list is in the order of the decisions."""
 
     enqueued: list[Job] = field(default_factory=list)
     bound: list[tuple[Task, str]] = field(default_factory=list)
@@ -41,12 +39,6 @@ class Outcome:
     """Jobs whose phase changed at the end, with the new one."""
     more: bool = False
     """The round stopped at its limit: the next one goes on where it did."""
-    explained: dict[str, Reason] = field(default_factory=dict)
-    """Key of a job that stays pending and is promised nothing → why; without those of kinds that are refused."""
-    refused: dict[Kind, list[tuple[Position, Reason]]] = field(default_factory=dict)
-    """Kinds of jobs that are not let in → from which position on, and why; in order."""
-    waiting: dict[str, Waiting] = field(default_factory=dict)
-    """Queue → its jobs that have a reason."""
     preemptors: dict[str, str] = field(default_factory=dict)
     """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
     claims: dict[str, list[tuple[Task, str]]] = field(default_factory=dict)
@@ -61,17 +53,3 @@ class Outcome:
     """When time alone lets somebody be given notice (microseconds); `None`: never."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
-
-    def refuse(self, kind: Kind, job: Job) -> None:
-        """Have all jobs of a kind, from one on that was explained for itself, have its reason."""
-        self.refused.setdefault(kind, []).append(((job.created, job.key), self.explained.pop(job.key)))
-
-    @property
-    def reasons(self) -> dict[str, Reason]:
-        """Key of a job that stays pending and is promised nothing → why: all of them, however many."""
-        found = dict(self.explained)
-        for kind, parts in self.refused.items():
-            for at, (start, reason) in enumerate(parts):
-                end = kind.before(parts[at + 1][0]) if at + 1 < len(parts) else len(kind.members)
-                found |= {key: reason for _, key, _ in kind.members[kind.before(start) : end]}
-        return found

@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.scheduling.answers import Mask, Preference, Rows, Scores, Verdict
-from engine.scheduling.model.entities import Node, PodClass, Task
-from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.cluster.entities import Node, PodClass, Task
+from engine.scheduling.cluster.nodes import NodeTable
+from engine.scheduling.plugin_results import Mask, Preference, Rows, Scores, Verdict
 from engine.scheduling.session import Session
 
 __all__ = ["Candidates", "Placement"]

@@ -9,22 +9,22 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS, EVICTED_BY
-from engine.scheduling.admitted_requests import AdmittedRequests
+from engine.scheduling.cluster.entities import PodClass, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.phases import phase_at_end
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
-from engine.scheduling.extension_points import Participants, kind_of
-from engine.scheduling.lines import Lines
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import PodClass, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.extension_points import Participants, equivalence_key
+from engine.scheduling.inqueue_resources import InqueueResources
 from engine.scheduling.outcome import Outcome
-from engine.scheduling.phases import phase_at_end
+from engine.scheduling.pending.queue import PendingQueue
+from engine.scheduling.pending.reasons import Reason
+from engine.scheduling.pending.waiting import Waiting
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
-from engine.scheduling.reasons import Reason
 from engine.scheduling.session import Plugin, Session
-from engine.scheduling.waiting import Waiting
 
 __all__ = ["Scheduler"]
 
@@ -80,9 +80,9 @@ class Scheduler:
         self._configuration = configuration
         self.document: Final = configuration.document()
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
-        self.lines = Lines(cluster)
+        self.pending_queue = PendingQueue(cluster)
         """Jobs that wait to be let in."""
-        self.admitted = AdmittedRequests(cluster)
+        self.inqueue = InqueueResources(cluster)
         self._quiet: _Quiet | None = None
         """The last round, if it decided nothing: what it found stands until something else changes."""
         self.again: int | None = None
@@ -124,8 +124,8 @@ class Scheduler:
             self._configuration,
             self._tiers,
             self._participants,
-            self.lines,
-            self.admitted,
+            self.pending_queue,
+            self.inqueue,
             now,
             guarded=guarded,
         )
@@ -183,7 +183,7 @@ class Scheduler:
             self._knows_all
             and not self._cluster.notices
             and quiet.others == self._others()
-            and self.lines.update(partial(kind_of, self._participants.alike))
+            and self.pending_queue.update(partial(equivalence_key, self._participants.alike))
         )
 
     def next_change(self, now: int) -> int | None:

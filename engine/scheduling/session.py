@@ -6,20 +6,20 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from engine.scheduling.admitted_requests import AdmittedRequests
-from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
+from engine.scheduling.cluster.amounts import Amounts
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
-from engine.scheduling.extension_points import Participants, kind_of
-from engine.scheduling.kinds import Kinds
-from engine.scheduling.lines import Lines
-from engine.scheduling.model.amounts import Amounts
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.extension_points import Participants, equivalence_key
+from engine.scheduling.inqueue_resources import InqueueResources
 from engine.scheduling.outcome import Outcome
-from engine.scheduling.reasons import Reason, ReasonCode
+from engine.scheduling.pending.queue import PendingQueue
+from engine.scheduling.pending.reasons import Reason, ReasonCode
+from engine.scheduling.plugin_results import PERMIT, REJECT, Invalid, QueueShare, Vote
+from engine.scheduling.victim_classes import VictimClasses
 
 __all__ = ["Plugin", "Session"]
 
@@ -73,8 +73,8 @@ class Session:
         configuration: Configuration,
         tiers: Sequence[Sequence[Plugin]],
         participants: Participants,
-        lines: Lines,
-        admitted: AdmittedRequests,
+        pending_queue: PendingQueue,
+        inqueue: InqueueResources,
         now: int,
         *,
         guarded: bool = False,
@@ -86,15 +86,15 @@ class Session:
             configuration: actions with their arguments.
             tiers: the plugins.
             participants: their methods.
-            lines: the cluster's jobs that wait to be let in, by the same plugins.
-            admitted: resources that the cluster's admitted jobs have not taken yet.
+            pending_queue: the cluster's jobs that wait to be let in, by the same plugins.
+            inqueue: resources that the cluster's admitted jobs have not taken yet.
             now: the round's time in microseconds.
             guarded: have plugins fail with `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
-        self.lines = lines
-        self.admitted = admitted
+        self.pending_queue = pending_queue
+        self.inqueue = inqueue
         self.configuration = configuration
         self.now = now
         self.total = cluster.total()
@@ -129,7 +129,7 @@ class Session:
             [function for tier in self._points[point] for function in tier] for point in ("job_order", "queue_order", "task_order")
         )
         self._alike, self._tell_apart = alike, participants.tell_apart
-        lines.update(partial(kind_of, alike))
+        pending_queue.update(partial(equivalence_key, alike))
         for tier in tiers:
             for plugin in tier:
                 if guarded:
@@ -183,8 +183,8 @@ class Session:
         Args:
             waits: whether a job has pods without a place for which the action may find one; jobs without any are passed over.
         """
-        for name in sorted(self.lines.pending):
-            job = self.lines.others[name]
+        for name in sorted(self.pending_queue.pending):
+            job = self.pending_queue.others[name]
             if job.held or job.phase in {"", "Pending"} or not waits(job):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
@@ -378,7 +378,7 @@ class Session:
                 return common
         return []
 
-    def may_be_named(self, point: str, task: Task, kinds: Kinds) -> set[Task]:
+    def may_be_named(self, point: str, task: Task, kinds: VictimClasses) -> set[Task]:
         """Return the kinds of pods that plugins may name, on whatever node: more than they will, but no others.
 
         Args:

@@ -15,15 +15,15 @@ from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import RoundEnded
 from engine.events.times import Micros
-from engine.scheduling import absorb, evolve, persist
+from engine.scheduling import absorb, evolve, snapshot_codec
+from engine.scheduling.cluster.notices import number_of
 from engine.scheduling.configuration import DEFAULT, Configuration
-from engine.scheduling.figures import figures
-from engine.scheduling.model.notices import number_of
-from engine.scheduling.rounds import given_up, run_round, timed_out
+from engine.scheduling.cycle import given_up, run_round, timed_out
+from engine.scheduling.metrics import metrics
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.session import Plugin
-from engine.scheduling.state import ClusterState, KnownJob, State
-from engine.scheduling.turn import STAGE, Turn
+from engine.scheduling.state.event_factory import STAGE, EventFactory
+from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
 __all__ = ["ROUND_LIMIT", "STAGE", "SchedulingStage"]
 
@@ -94,15 +94,15 @@ class SchedulingStage:
         yield from self._fire(state, now, partial(given_up, error=error, follow_notices=False))
 
     @staticmethod
-    def _fire(state: State, now: Micros, a_round: Callable[[Turn, ClusterState], Iterator[Event[Any]]]) -> Events:
+    def _fire(state: State, now: Micros, a_round: Callable[[EventFactory, ClusterState], Iterator[Event[Any]]]) -> Events:
         first = _first(state)
         if first is None:
             return
         time, what, late = first
-        if isinstance(what, KnownJob):
-            yield from timed_out(Turn(state, now, time), what, late)
+        if isinstance(what, TrackedJob):
+            yield from timed_out(EventFactory(state, now, time), what, late)
         else:  # a change that was not worth a round may have asked for one long ago
-            yield from a_round(Turn(state, now, max(time, what.newest)), what)
+            yield from a_round(EventFactory(state, now, max(time, what.newest)), what)
 
     def timer(self, state: State) -> str:
         """Name the timer that fires next."""
@@ -165,10 +165,10 @@ class SchedulingStage:
         """Return the one subject that all records are of."""
         return STAGE
 
-    figures = staticmethod(figures)
-    dump = staticmethod(persist.dump)
-    load = staticmethod(persist.load)
-    records = staticmethod(persist.records)
+    figures = staticmethod(metrics)
+    dump = staticmethod(snapshot_codec.dump)
+    load = staticmethod(snapshot_codec.load)
+    records = staticmethod(snapshot_codec.records)
 
     def parked(self, state: State) -> Iterable[str]:  # noqa: ARG002
         """Return nothing: no job is parked here."""
@@ -177,7 +177,7 @@ class SchedulingStage:
 
 # --- timers ---------------------------------------------------------------------------------------------------------------------
 
-_Timer = tuple[Micros, ClusterState | KnownJob, str]
+_Timer = tuple[Micros, ClusterState | TrackedJob, str]
 """When it fires; the cluster of a round, or the job of a decision that was not answered, and that decision."""
 
 

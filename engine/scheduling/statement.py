@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from engine.scheduling.model.entities import Node, Status, Task
+from engine.scheduling.cluster.entities import Node, Status, Task
 from engine.scheduling.session import Session
 
 __all__ = ["Statement"]

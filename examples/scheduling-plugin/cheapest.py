@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.scheduling.answers import Rows, Scores
+from engine.scheduling.cluster.entities import PodClass
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.entities import PodClass
+from engine.scheduling.plugin_results import Rows, Scores
 from engine.scheduling.session import Plugin
 
 

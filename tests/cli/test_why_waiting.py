@@ -13,7 +13,7 @@ import yaml
 from engine.events import Event
 from engine.events.scheduling import JobExplained
 from engine.history import waiting
-from engine.scheduling.reasons import REASONS, ReasonCode
+from engine.scheduling.pending.reasons import REASONS, ReasonCode
 
 
 def node(name: str, gpus: int, **spec) -> dict:

@@ -12,8 +12,8 @@ from engine.kubernetes.observation import cluster_facts
 from engine.lifecycle import held_inputs, indexes, stage, steps
 from engine.log import port, producer_time
 from engine.processor import shard_run as run
-from engine.scheduling import upkeep
 from engine.scheduling.plugins import task_topology
+from engine.scheduling.state import model_sync
 from statemachines import raising
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ HOMES = [
     raising,
     usage_segments,
     task_topology,
-    upkeep,
+    model_sync,
 ]
 
 

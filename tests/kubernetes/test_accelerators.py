@@ -15,7 +15,7 @@ from engine.kubernetes.observation.nodes import observe_node
 from engine.kubernetes.reading.accelerators import Accelerators, read_share
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.requests import effective_requests, observed_requests
-from engine.scheduling.objects import node_of
+from engine.scheduling.cluster.objects import node_of
 from statemachines.spec import GPU, Requests, gpus_of
 
 

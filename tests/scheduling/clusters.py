@@ -9,10 +9,10 @@ from random import Random
 from world import PlainJob, PlainNode, PlainPod, World
 
 from engine.events.pod_shape import PREEMPTABLE, LabelSelector, PodShape, PodTerm, Toleration, pairs
+from engine.scheduling.cluster.entities import EFFECTS, Job, Node, Taint, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import EFFECTS, Job, Node, Taint, Task
-from engine.scheduling.model.queues import Queue
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.scheduler import Scheduler
 

@@ -27,8 +27,8 @@ from engine.events.inputs import EffectReported, NodeObserved, PodDeleted, PodOb
 from engine.events.jobs import JobPhaseChanged
 from engine.events.preemptions import NoticeExecuted, NoticeNarrowed, NoticeOpened, NoticeWithdrawn, ReservationEnded
 from engine.lifecycle.state import ShardState
-from engine.scheduling.model.notices import Notice
-from engine.scheduling.state import State
+from engine.scheduling.cluster.notices import Notice
+from engine.scheduling.state.shard import State
 from statemachines.spec import Requests
 
 __all__ = ["Live", "Step"]

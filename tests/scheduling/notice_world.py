@@ -21,7 +21,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
-from engine.scheduling.state import State
+from engine.scheduling.state.shard import State
 
 __all__ = [
     "CPUS",
@@ -201,7 +201,7 @@ def _of_scheduling(state: State, now: int) -> tuple[object, ...]:
             bool(head.noticing),
             head.answered and head.answered[0],
             head.declined,
-            max(head.patience - now, 0),
+            max(head.preemption_backoff - now, 0),
             max(head.retry - now, 0),
             bool(head.runs_since),
             max(head.told_deadline - now, 0),

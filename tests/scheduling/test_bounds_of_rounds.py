@@ -15,11 +15,11 @@ from engine.events.pod_shape import PodShape, pairs
 from engine.events.scheduling import JobExplained
 from engine.log.port import size_of
 from engine.scheduling import decision_size
+from engine.scheduling.cluster.entities import Job, Node, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
+from engine.scheduling.cluster.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Task
-from engine.scheduling.model.queues import Queue
-from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.stage import SchedulingStage
 from streams.topics import TOPICS

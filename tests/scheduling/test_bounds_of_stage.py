@@ -15,7 +15,7 @@ from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, Objec
 from engine.events.jobs import JobForgotten, JobOpened
 from engine.events.scheduling import RoundEnded
 from engine.scheduling.stage import SchedulingStage
-from engine.scheduling.state import State
+from engine.scheduling.state.shard import State
 
 
 def fact(data: Any, cluster: str) -> Event[Any]:
@@ -91,7 +91,7 @@ def test_an_input_costs_the_same_for_any_number_of_clusters_and_of_jobs_left_alo
         for at in range(clusters):
             stage.absorb(state, replace(event, subject=f"j{at}", clusterid=f"c{at}", recordedtime=START + at))
         for at in range(refused):
-            state.clusters["c0"].leave_alone(f"refused{at}", START + (at + 2) * SECOND)
+            state.clusters["c0"].pause(f"refused{at}", START + (at + 2) * SECOND)
         assert stage.due(state) == START + SECOND
 
         def take() -> None:

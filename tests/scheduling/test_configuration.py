@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
+from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.configuration import DEFAULT, Arguments, Configuration, PluginOption, read_configuration
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.scheduler import Scheduler
 
 TEXT = """

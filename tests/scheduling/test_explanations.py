@@ -12,20 +12,20 @@ from deployment import SECOND, Deployment, task, vcjob
 
 from engine.events.scheduling import JobExplained, RoundEnded
 from engine.history.waiting import Waiting
+from engine.scheduling.cluster.job_records import JobRecord
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.explanations import due_at, words_of
-from engine.scheduling.job_records import Head
+from engine.scheduling.pending.explanations import due_at, words_of
 from engine.scheduling.stage import SchedulingStage
 
 SAID = JobExplained(
     "InsufficientResource", "allocate", "", "w", {"cpu": 500}, {"InsufficientResource/cpu": 3, "Taint": 1}, "q", 20, 40, ["j"]
 )
-HEAD = Head("c1", "ns", 0, reason=SAID, since=30 * SECOND, told=4_000 * SECOND, told_words=[words_of(SAID)])
+HEAD = JobRecord("c1", "ns", 0, reason=SAID, since=30 * SECOND, told=4_000 * SECOND, told_words=[words_of(SAID)])
 """A job that was told its reason an hour after it began to wait."""
 IN_A_MINUTE, IN_AN_HOUR = 4_080 * SECOND, 7_620 * SECOND
 
 
-def replaced(head: Head, **change: Any) -> Head:
+def replaced(head: JobRecord, **change: Any) -> JobRecord:
     return msgspec.structs.replace(head, **change)
 
 

@@ -10,9 +10,9 @@ from msgspec import msgpack
 
 from engine.events.scheduling import RoundEnded
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.persist import cluster_record
 from engine.scheduling.plugins.gang import Gang
 from engine.scheduling.stage import SchedulingStage
+from engine.scheduling.state.record_names import cluster_record
 
 CONFIGURATION = Configuration(("enqueue", "allocate"), ((PluginOption("gang"), PluginOption("predicates")),))
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events.pod_shape import LabelSelector, PodShape, PodTerm, pairs
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, PodClass, Task
-from engine.scheduling.model.nodes import NodeTable
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.entities import Job, Node, PodClass, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.nodes import NodeTable
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.placement import Placement
 from engine.scheduling.scheduler import Scheduler
 

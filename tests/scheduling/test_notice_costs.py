@@ -11,7 +11,7 @@ from test_notice_protocol import DELAY, made, submit, told, urgent
 
 from engine.events.preemptions import NoticeOpened
 from engine.kubernetes.observation.nodes import observe_node
-from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.cluster.model import Cluster
 
 
 def with_notices(count: int, delay: int = 600) -> Deployment:
@@ -32,7 +32,7 @@ def open_notices(deployment: Deployment) -> int:
 
 
 def test_no_more_notices_are_open_than_the_bound_and_the_others_have_their_turn(monkeypatch):
-    monkeypatch.setattr(import_module("engine.scheduling.actions.give_notice"), "MOST_NOTICES", 2)
+    monkeypatch.setattr(import_module("engine.scheduling.preemption.give_notice"), "MOST_NOTICES", 2)
     deployment = with_notices(4, delay=DELAY)
     assert (told(deployment), open_notices(deployment)) == (["NoticeOpened"] * 2, 2)
     deployment.wait(2 * DELAY + 10)

@@ -25,7 +25,7 @@ from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.preemptions import NoticeNarrowed, NoticeOpened, NoticeWithdrawn
 from engine.events.scheduling import RoundEnded
 from engine.lifecycle.stage import LifecycleStage
-from engine.scheduling import rounds
+from engine.scheduling import cycle
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.stage import SchedulingStage
@@ -88,7 +88,7 @@ def test_a_victim_leaves_its_notice_where_rounds_cannot_be_run(full, monkeypatch
 
 def test_a_round_goes_on_without_notices_if_they_are_what_fails(full, monkeypatch):
     with monkeypatch.context() as broken:
-        broken.setattr(rounds, "follow", fail)
+        broken.setattr(cycle, "control_notices", fail)
         full.wait(DELAY)
         assert "not today" in full.events(RoundEnded)[-1].data.error
     assert told(full) == ["NoticeOpened"]

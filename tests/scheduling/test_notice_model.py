@@ -15,13 +15,13 @@ from test_planted_notice_bugs import two_notices
 
 from engine.events.decisions import DecisionRefused
 from engine.lifecycle.pods import evict
-from engine.scheduling import absorb, persist
-from engine.scheduling.actions import give_notice
-from engine.scheduling.job_records import Head
-from engine.scheduling.model.entities import Job
-from engine.scheduling.notices import following
-from engine.scheduling.notices.following import _Part
+from engine.scheduling import absorb, snapshot_codec
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.job_records import JobRecord
+from engine.scheduling.notices import notice_controller
+from engine.scheduling.notices.notice_controller import _Part
 from engine.scheduling.outcome import NoticeReview
+from engine.scheduling.preemption import give_notice
 from statemachines.notice import next_state
 
 
@@ -93,11 +93,11 @@ def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(monkeypatc
 def test_it_finds_a_restart_that_forgets(monkeypatch):
     def read(content):
         head = whole(content)
-        head.told_deadline = head.patience = 0
+        head.told_deadline = head.preemption_backoff = 0
         return head
 
-    whole = persist._read_head
-    monkeypatch.setattr(persist, "_read_head", read)
+    whole = snapshot_codec._read_head
+    monkeypatch.setattr(snapshot_codec, "_read_head", read)
     assert search(happen=0, late=0).fault == "a restart of scheduling changes its state"
 
 
@@ -112,7 +112,7 @@ def test_it_finds_a_reservation_that_ends_before_nodes_have_taken_the_pods(monke
 
 
 def test_it_finds_a_notice_that_does_not_follow_its_jobs(monkeypatch):
-    monkeypatch.setattr(Head, "left_notice", property(lambda _: False))
+    monkeypatch.setattr(JobRecord, "left_notice", property(lambda _: False))
     assert search(happen=1, late=0).fault
 
 
@@ -133,7 +133,7 @@ def test_it_finds_victims_stopped_without_having_been_told(monkeypatch):
     def unasked(change, facts):
         return next_state(change, replace(facts, unconfirmed=0))
 
-    monkeypatch.setattr(following, "next_state", unasked)
+    monkeypatch.setattr(notice_controller, "next_state", unasked)
     assert "without having been told" in search(happen=0, late=2).fault
 
 

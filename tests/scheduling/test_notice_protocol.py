@@ -25,8 +25,8 @@ from engine.events.preemptions import (
     ReservationEnded,
 )
 from engine.events.scheduling import JobExplained, RoundEnded
+from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.stage import SchedulingStage
 
 RECORDS = (NoticeOpened, NoticeAcknowledged, NoticeNarrowed, NoticeWithdrawn, NoticeExecuted, ReservationEnded)

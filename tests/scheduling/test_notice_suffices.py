@@ -16,10 +16,10 @@ from notice_world import CONFIGURATION
 from test_notice_protocol import phase
 
 from engine.events.preemptions import NoticeOpened, NoticeWithdrawn
-from engine.scheduling.actions import give_notice
-from engine.scheduling.model.amounts import CPU
-from engine.scheduling.model.entities import Job
-from engine.scheduling.model.notices import PLACED
+from engine.scheduling.cluster.amounts import CPU
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.notices import PLACED
+from engine.scheduling.preemption import give_notice
 from engine.scheduling.session import Session
 from engine.scheduling.stage import SchedulingStage
 from engine.scheduling.statement import Statement

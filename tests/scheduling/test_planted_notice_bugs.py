@@ -19,13 +19,13 @@ from engine.events.decisions import DecidedNoticeEnded
 from engine.events.preemptions import NoticeExecuted, NoticeOpened, NoticeWithdrawn, ReservationEnded
 from engine.events.times import SECOND
 from engine.lifecycle.pods import evict
-from engine.scheduling.actions import give_notice
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.notices import Notice
 from engine.scheduling.configuration import Configuration
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.notices import Notice
-from engine.scheduling.notices import evolve, following
-from engine.scheduling.notices.following import _Part
+from engine.scheduling.notices import evolve, notice_controller
+from engine.scheduling.notices.notice_controller import _Part
 from engine.scheduling.outcome import NoticeReview
+from engine.scheduling.preemption import give_notice
 from statemachines.notice import next_state
 
 SEEDS = range(60)
@@ -62,7 +62,7 @@ def unanswered(patch: Patch) -> None:
 
 def one_too_few(patch: Patch) -> None:
     """The record of an execution lacks a victim."""
-    patch(following, "NoticeExecuted", lambda change, victims, reserved: NoticeExecuted(change, victims[1:], reserved))
+    patch(notice_controller, "NoticeExecuted", lambda change, victims, reserved: NoticeExecuted(change, victims[1:], reserved))
 
 
 def before_the_deadline(patch: Patch) -> None:
@@ -72,12 +72,14 @@ def before_the_deadline(patch: Patch) -> None:
 
 def after_the_deadline(patch: Patch) -> None:
     """No deadline ends a notice."""
-    patch(following, "next_state", lambda change, facts: "Open" if change == "DeadlinePassed" else next_state(change, facts))
+    patch(
+        notice_controller, "next_state", lambda change, facts: "Open" if change == "DeadlinePassed" else next_state(change, facts)
+    )
 
 
 def too_early(patch: Patch) -> None:
     """Every victim counts as one that has acknowledged."""
-    patch(following, "next_state", lambda change, facts: next_state(change, replace(facts, acknowledged=facts.victims)))
+    patch(notice_controller, "next_state", lambda change, facts: next_state(change, replace(facts, acknowledged=facts.victims)))
 
 
 def everywhere(patch: Patch) -> None:
@@ -199,7 +201,7 @@ def test_a_planted_bug_is_seen(monkeypatch: pytest.MonkeyPatch, bug: Callable[[P
 
 def test_a_victim_that_was_not_told_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for lifecycle to confirm the phases. In stories it is rarely deaf from the notice to its deadline."""
-    monkeypatch.setattr(following, "next_state", lambda change, facts: next_state(change, replace(facts, unconfirmed=0)))
+    monkeypatch.setattr(notice_controller, "next_state", lambda change, facts: next_state(change, replace(facts, unconfirmed=0)))
     deployment = made(nodes=1)
     submit(deployment, "low")
     urgent(deployment, wait=1)

@@ -16,9 +16,11 @@ from test_stage_laws import finished, make
 from engine.events.decisions import DecidedEnqueued, DecisionRefused
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.processor import Processor
-from engine.scheduling import absorb, evolve, explainer, persist, upkeep
-from engine.scheduling.job_records import Attempt, Head
-from engine.scheduling.objects import node_of
+from engine.scheduling import absorb, evolve, snapshot_codec
+from engine.scheduling.cluster.job_records import Attempt, JobRecord
+from engine.scheduling.cluster.objects import node_of
+from engine.scheduling.pending import pending_reasons
+from engine.scheduling.state import model_sync
 
 LIFECYCLE = import_module("engine.lifecycle.decisions")
 SEEDS = range(40)
@@ -41,7 +43,7 @@ def differs_after_restarts(seed: int) -> bool:
 def without_claims(state, known, attempt) -> None:
     """A decision holds no node until it is accepted."""
     attempt.claim = None
-    upkeep.place(state, known, attempt)
+    model_sync.sync_attempt(state, known, attempt)
 
 
 def without_taints(seen):
@@ -51,11 +53,11 @@ def without_taints(seen):
 def place_without_node(state, known, attempt) -> None:
     """A pod takes nothing of its node."""
     attempt.node = attempt.decided = ""
-    upkeep.place(state, known, attempt)
+    model_sync.sync_attempt(state, known, attempt)
 
 
-def forgotten(decode: Callable[[bytes], Head], field: str) -> Callable[[bytes], Head]:
-    def read(content: bytes) -> Head:
+def forgotten(decode: Callable[[bytes], JobRecord], field: str) -> Callable[[bytes], JobRecord]:
+    def read(content: bytes) -> JobRecord:
         head = decode(content)
         setattr(head, field, type(getattr(head, field))())
         return head
@@ -77,13 +79,13 @@ def pages_without_claims(decode: Callable[[bytes], list[Attempt]]) -> Callable[[
     ("owner", "name", "bug", "seen"),
     [
         (evolve, "touch_attempt", without_claims, breaks_rules),
-        (upkeep, "node_of", without_taints, breaks_rules),
-        (absorb, "place", place_without_node, breaks_rules),
-        (upkeep, "note_waiting", lambda cluster, known: None, waits_for_ever),
-        (explainer, "due_at", lambda said, place, head: 0 if next(NUMBERS) % 3 == 0 else None, differs_after_restarts),
-        (persist, "_read_head", forgotten(persist._read_head, "written"), differs_after_restarts),
-        (persist, "_read_head", forgotten(persist._read_head, "open"), differs_after_restarts),
-        (persist, "_read_page", pages_without_claims(persist._read_page), differs_after_restarts),
+        (model_sync, "node_of", without_taints, breaks_rules),
+        (absorb, "touch_attempt", place_without_node, breaks_rules),
+        (model_sync, "note_waiting", lambda cluster, known: None, waits_for_ever),
+        (pending_reasons, "due_at", lambda said, place, head: 0 if next(NUMBERS) % 3 == 0 else None, differs_after_restarts),
+        (snapshot_codec, "_read_head", forgotten(snapshot_codec._read_head, "written"), differs_after_restarts),
+        (snapshot_codec, "_read_head", forgotten(snapshot_codec._read_head, "open"), differs_after_restarts),
+        (snapshot_codec, "_read_page", pages_without_claims(snapshot_codec._read_page), differs_after_restarts),
     ],
     ids=["claims", "taints", "capacity", "waiting", "reasons", "sequences", "unanswered", "claims in snapshots"],
 )

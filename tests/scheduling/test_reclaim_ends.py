@@ -17,11 +17,12 @@ from engine.events.actions import EffectSettled
 from engine.events.attempts import AttemptRunning
 from engine.events.decisions import DecidedEvicted, DecisionRefused, Placement
 from engine.events.preemptions import NoticeExecuted
-from engine.scheduling import evolve, pauses
+from engine.scheduling import evolve
+from engine.scheduling.cluster.job_records import Attempt, JobRecord
 from engine.scheduling.configuration import Configuration, read_configuration
-from engine.scheduling.job_records import Attempt, Head
 from engine.scheduling.plugins.cdp import Cdp
 from engine.scheduling.stage import SchedulingStage
+from engine.scheduling.state import preemption_backoff
 
 RECLAIM = import_module("engine.scheduling.actions.reclaim")
 ALLOCATE = import_module("engine.scheduling.actions.allocate")
@@ -286,30 +287,30 @@ def test_a_pause_doubles_and_is_forgotten_only_after_twice_its_length() -> None:
     state, now = deployment.scheduling.state, deployment.now
     head = state.jobs["small"].head
     for times in range(1, 13):
-        pauses.be_patient(state, "small", now)
-        assert head.patience - now == SECOND << (times - 1)
-        now = head.patience
-    last = head.patience - head.evicted
-    pauses.be_patient(state, "small", head.evicted + 2 * last)
-    assert head.patience - head.evicted == 2 * last
-    pauses.be_patient(state, "small", head.evicted + 4 * last + 1)
-    assert head.patience - head.evicted == SECOND
+        preemption_backoff.back_off(state, "small", now)
+        assert head.preemption_backoff - now == SECOND << (times - 1)
+        now = head.preemption_backoff
+    last = head.preemption_backoff - head.evicted
+    preemption_backoff.back_off(state, "small", head.evicted + 2 * last)
+    assert head.preemption_backoff - head.evicted == 2 * last
+    preemption_backoff.back_off(state, "small", head.evicted + 4 * last + 1)
+    assert head.preemption_backoff - head.evicted == SECOND
 
 
 def test_evictions_that_an_earlier_release_decided_during_a_pause_do_not_lengthen_it() -> None:
     deployment = tie()
     state, head = deployment.scheduling.state, deployment.scheduling.state.jobs["small"].head
     for at in range(1264):
-        pauses.be_patient(state, "small", deployment.now + at * 64 * SECOND)
-    assert head.patience - head.evicted <= 128 * SECOND
+        preemption_backoff.back_off(state, "small", deployment.now + at * 64 * SECOND)
+    assert head.preemption_backoff - head.evicted <= 128 * SECOND
 
 
 def test_records_of_an_earlier_release_are_read() -> None:
     def without(record: Any, fields: int) -> bytes:
         return msgpack.encode(msgpack.decode(msgpack.encode(record))[:-fields])
 
-    head = Head("c1", "default", 7, evictions=5)
-    assert msgpack.decode(without(head, 2), type=Head) == head
+    head = JobRecord("c1", "default", 7, evictions=5)
+    assert msgpack.decode(without(head, 2), type=JobRecord) == head
     attempt = Attempt("w", 0, 1, 0, 7, "Running", "n1")
     assert msgpack.decode(without(attempt, 2), type=Attempt) == attempt
 
@@ -402,7 +403,7 @@ def test_a_planted_bug_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, own
 
 
 def test_a_planted_cap_of_pauses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pauses, "_LONGEST_PAUSE", 2)
+    monkeypatch.setattr(preemption_backoff, "_LONGEST_PAUSE", 2)
     monkeypatch.setattr(ALLOCATE, "_keep_all_claims", lambda *_: {})
     deployment = tie()
     deployment.wait(SECONDS)
@@ -411,7 +412,7 @@ def test_a_planted_cap_of_pauses_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
 def test_a_planted_bug_in_least_run_times_is_seen(monkeypatch: pytest.MonkeyPatch, action: str) -> None:
-    monkeypatch.setattr(import_module("engine.scheduling.actions.victims"), "has_run", lambda *_: True)
+    monkeypatch.setattr(import_module("engine.scheduling.preemption.victims"), "has_run", lambda *_: True)
     assert protected(action, queue={"minRunSeconds": 30}) != [30]
     monkeypatch.setattr(Cdp, "preemptable", lambda _self, _task, candidates: candidates)
     monkeypatch.setattr(Cdp, "reclaimable", lambda _self, _task, candidates: candidates)

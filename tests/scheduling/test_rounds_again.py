@@ -9,10 +9,10 @@ from deployment import SECOND, START, Deployment, task, vcjob
 from engine.events.decisions import DecidedEnqueued, DecidedUnschedulable
 from engine.events.pod_shape import PodShape, pairs
 from engine.events.scheduling import JobExplained, RoundEnded
+from engine.scheduling.cluster.entities import Job, Node, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import DEFAULT, Arguments, Configuration, PluginOption
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Task
-from engine.scheduling.model.queues import Queue
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.stage import SchedulingStage
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.scheduling import statement
-from engine.scheduling.actions import evictable
-from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.nodes import NodeTable
 from engine.scheduling.placement import Placement
 from engine.scheduling.plugins import gang
 from engine.scheduling.plugins.capacity import Capacity
 from engine.scheduling.plugins.predicates import Predicates
+from engine.scheduling.preemption import evictable
+from engine.scheduling.preemption.evictable import Evictable
 from engine.scheduling.session import Session
 
 PLUGINS = ("proportion", "capacity")

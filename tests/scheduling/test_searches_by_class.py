@@ -11,10 +11,10 @@ from clusters import Twin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.scheduling.actions.hopeless import Hopeless
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.placement import Placement
 from engine.scheduling.plugins.hdrf import Tree
+from engine.scheduling.preemption.hopeless_searches import HopelessSearches
 from engine.scheduling.scheduler import Scheduler
 
 STARVING = run_path(str(Path(__file__).parents[2] / "benchmarks" / "starving.py"))
@@ -46,7 +46,7 @@ def story(seed: int, plugin: str) -> list[Any]:
 @given(st.integers(0, 10**6), st.sampled_from(["proportion", "capacity"]))
 def test_what_holds_for_a_class_is_what_each_of_its_jobs_would_find(seed: int, plugin: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Hopeless, "includes", lambda _self, _job: False)
+        patched.setattr(HopelessSearches, "includes", lambda _self, _job: False)
         each = story(seed, plugin)
     assert story(seed, plugin) == each
 
@@ -77,7 +77,7 @@ def test_searches_for_victims_grow_with_classes_not_with_jobs(monkeypatch: pytes
 
 
 def test_a_planted_search_for_each_job_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hopeless, "includes", lambda _self, _job: False)
+    monkeypatch.setattr(HopelessSearches, "includes", lambda _self, _job: False)
     assert calls(monkeypatch, 60, 3, Placement, "resolvable", "enqueue, allocate, reclaim") == 60
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from engine.events.pod_shape import LabelSelector, NodeTerm, Requirement, Toleration, pairs
-from engine.scheduling.model.entities import Node, Taint
-from engine.scheduling.model.nodes import NodeTable
-from engine.scheduling.model.selectors import node_terms, requirement_holds, selects, tolerated
+from engine.scheduling.cluster.entities import Node, Taint
+from engine.scheduling.cluster.nodes import NodeTable
+from engine.scheduling.cluster.selectors import node_terms, requirement_holds, selects, tolerated
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 from clusters import SECOND, configuration, nonzero, recounted
 
 from engine.events.pod_shape import REVOCABLE_ZONE, LabelSelector, PodShape, PodTerm, pairs
-from engine.scheduling.answers import Rows
+from engine.scheduling.cluster.amounts import LARGEST
+from engine.scheduling.cluster.budgets import Budget, Quota
+from engine.scheduling.cluster.entities import Job, Node, Task
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.notices import Preemption, Tenant
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
-from engine.scheduling.model.amounts import LARGEST
-from engine.scheduling.model.budgets import Budget, Quota
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Task
-from engine.scheduling.model.notices import Preemption, Tenant
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugin_results import Rows
 from engine.scheduling.plugins.tdm import spared
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.session import Plugin

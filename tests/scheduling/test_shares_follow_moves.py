@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clusters import Twin, nonzero
 
+from engine.scheduling.cluster.amounts import add
 from engine.scheduling.configuration import SWITCHES, Configuration, PluginOption
-from engine.scheduling.model.amounts import add
 from engine.scheduling.plugins.drf import Drf
 from engine.scheduling.plugins.hdrf import build_tree
 from engine.scheduling.scheduler import Scheduler

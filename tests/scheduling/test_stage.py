@@ -14,9 +14,9 @@ from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved,
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.history.verify import verify_shard
 from engine.lifecycle.stage import LifecycleStage
-from engine.scheduling import upkeep
 from engine.scheduling.configuration import DEFAULT, Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
+from engine.scheduling.state import model_sync
 from statemachines.spec import Requests
 
 
@@ -294,13 +294,13 @@ def test_a_parked_job_is_left_alone(deployment, monkeypatch):
 
 
 def test_quotas_are_read_once_for_a_round(deployment, monkeypatch):
-    reads, quotas_of = [], upkeep.quotas_of
+    reads, quotas_of = [], model_sync.quotas_of
 
     def read(*given):
         reads.append(given)
         return quotas_of(*given)
 
-    monkeypatch.setattr(upkeep, "quotas_of", read)
+    monkeypatch.setattr(model_sync, "quotas_of", read)
     deployment.submit("j1", vcjob("train", task("w", 1)))
     for used in range(50):
         deployment.apply("ResourceQuota", "default/q", hard={"requests.cpu": "100"}, used={"requests.cpu": str(used)})

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from log_checker import faults_of
 from stage_stories import Story, told
 
+from engine.scheduling.cluster.entities import Job
 from engine.scheduling.configuration import Configuration, PluginOption
-from engine.scheduling.model.entities import Job
 from engine.scheduling.stage import SchedulingStage
 
 SEEDS = st.integers(0, 10**6)

@@ -15,25 +15,25 @@ from hypothesis import strategies as st
 
 from engine.events.pod_shape import PodShape, pairs
 from engine.events.scheduling import JobExplained
-from engine.scheduling import explainer
-from engine.scheduling.admitted_requests import AdmittedRequests
+from engine.scheduling.cluster.entities import Job, Node, Task
+from engine.scheduling.cluster.job_records import JobRecord
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
-from engine.scheduling.explanations import due_at, margin
-from engine.scheduling.job_records import Head
-from engine.scheduling.lines import Kind, Lines
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.inqueue_resources import InqueueResources
+from engine.scheduling.pending import pending_reasons
+from engine.scheduling.pending.explanations import due_at, margin
+from engine.scheduling.pending.queue import EquivalenceClass, PendingQueue
 from engine.scheduling.plugins.overcommit import Overcommit
 from engine.scheduling.plugins.priority import Priority
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.stage import SchedulingStage
 
 SECOND = 1_000_000
-UPDATE = Lines.update
-FILE = Lines._file
-TAKE = AdmittedRequests._take
-SHIFT = Lines._shift
+UPDATE = PendingQueue.update
+FILE = PendingQueue._file
+TAKE = InqueueResources._take
+SHIFT = PendingQueue._shift
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 
 
@@ -53,11 +53,11 @@ CONFIGURATIONS = {
 def made_anew(deployment: Deployment) -> None:
     """Forget what is kept of who waits, as a restart does."""
     for cluster in deployment.scheduling.state.clusters.values():
-        cluster.scheduler.lines.__init__(cluster.model)
-        cluster.scheduler.admitted.__init__(cluster.model)
+        cluster.scheduler.pending_queue.__init__(cluster.model)
+        cluster.scheduler.inqueue.__init__(cluster.model)
         cluster.scheduler._kept.clear()
         cluster.scheduler._quiet = None
-        cluster.explainer.forget()
+        cluster.pending_reasons.forget()
 
 
 def crowd(seed: int, configured: Configuration, before_each: Callable[[Deployment], object]) -> list[object]:
@@ -144,7 +144,7 @@ def returning(before_each: Callable[[Deployment], object]) -> list[object]:
 def test_who_comes_back_puts_others_behind(monkeypatch):
     right = returning(made_anew)
     assert returning(lambda _: None) == right
-    monkeypatch.setattr(Lines, "_shift", lambda lines, queue, newest=False: SHIFT(lines, queue, newest=True))
+    monkeypatch.setattr(PendingQueue, "_shift", lambda lines, queue, newest=False: SHIFT(lines, queue, newest=True))
     assert returning(lambda _: None) != right
 
 
@@ -180,8 +180,8 @@ def coming(before_each: Callable[[Deployment], object]) -> list[object]:
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
-        (Lines, "update", lambda lines, alike: UPDATE(lines, alike) or True),
-        (Lines, "_file", lambda lines, key, alike: FILE(lines, key, alike) or True),
+        (PendingQueue, "update", lambda lines, alike: UPDATE(lines, alike) or True),
+        (PendingQueue, "_file", lambda lines, key, alike: FILE(lines, key, alike) or True),
         (Scheduler, "_others", lambda _: 0),
     ],
     ids=["whoever comes", "whoever changes", "whatever changes"],
@@ -205,13 +205,13 @@ def test_who_comes_behind_others_changes_nothing_else(monkeypatch, owner, name, 
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
-        (explainer, "margin", lambda place, told: margin(place, told) + 2),
-        (Kind, "remove", lambda kind, job: kind.members.pop()),
-        (Lines, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
-        (AdmittedRequests, "_take", lambda admitted, job: job.key in admitted._of or TAKE(admitted, job)),
-        (explainer, "_seen", lambda waiting, outcome: explainer._Seen(len(waiting), [])),
-        (explainer.Explainer, "_figures", lambda *_: None),
-        (explainer, "_moved", lambda queue, own, ranks: {kind for kind in ranks if ranks[kind] != queue.ranks.get(kind)}),
+        (pending_reasons, "margin", lambda place, told: margin(place, told) + 2),
+        (EquivalenceClass, "remove", lambda kind, job: kind.members.pop()),
+        (PendingQueue, "update", lambda lines, alike: UPDATE(lines, lambda job: "all are alike")),
+        (InqueueResources, "_take", lambda admitted, job: job.key in admitted._of or TAKE(admitted, job)),
+        (pending_reasons, "_seen", lambda waiting, outcome: pending_reasons._Seen(len(waiting), [])),
+        (pending_reasons.PendingReasons, "_figures", lambda *_: None),
+        (pending_reasons, "_moved", lambda queue, own, ranks: {kind for kind in ranks if ranks[kind] != queue.ranks.get(kind)}),
     ],
     ids=["places", "members", "kinds", "admitted requests", "nothing new", "figures", "overtaken"],
 )
@@ -267,8 +267,8 @@ def calls_of_next_round(monkeypatch, jobs: int) -> dict[str, int]:
 COUNTED = (
     (Priority, "job_order"),
     (Overcommit, "job_enqueueable"),
-    (Lines, "_file"),
-    (AdmittedRequests, "_take"),
+    (PendingQueue, "_file"),
+    (InqueueResources, "_take"),
     (Cluster, "note"),
 )
 
@@ -289,7 +289,7 @@ def explained_again(monkeypatch, jobs: int) -> int:
     deployment.wait(3)
     assert len({event.subject for event in deployment.events(JobExplained)}) == jobs
     calls: dict[str, int] = {}
-    monkeypatch.setattr(explainer, "due_at", counted(calls, "due_at", explainer.due_at))
+    monkeypatch.setattr(pending_reasons, "due_at", counted(calls, "due_at", pending_reasons.due_at))
     deployment.command(f"j{jobs - 1}", "AbortJob")
     deployment.settle()
     deployment.wait(2)
@@ -302,7 +302,7 @@ def test_a_round_looks_at_few_reasons_however_many_wait(monkeypatch):
 
 
 def test_what_is_to_be_looked_at_for_its_place_is_noted_once():
-    queue = explainer._Queue()
+    queue = pending_reasons._Queue()
     for _ in range(300):
         queue.shifts += 1
         list(queue.due())
@@ -318,7 +318,7 @@ PLACES = st.integers(1, 200)
 
 @given(place=PLACES, told=PLACES, moved=PLACES)
 def test_no_place_is_worth_a_record_before_its_margin(place, told, moved):
-    head = Head("c1", "ns", 0, reason=_said(told))
+    head = JobRecord("c1", "ns", 0, reason=_said(told))
     assert (due_at(_said(place), place, head) is None) == (margin(place, told) > 0)
     if abs(moved - place) < margin(place, told):
         assert due_at(_said(moved), moved, head) is None
@@ -329,7 +329,7 @@ def _said(place: int) -> JobExplained:
 
 
 def test_lines_look_at_all_jobs_once_they_are_far_behind(monkeypatch):
-    monkeypatch.setattr("engine.scheduling.model.changes._KEPT", 10)
+    monkeypatch.setattr("engine.scheduling.cluster.changes._KEPT", 10)
     cluster, scheduler = crowded(30)
     for at in range(40):
         cluster.add_job(Job(f"ns/more{at}", "ns", "q", min_member=1, min_resources={"cpu": 9_000}, created=100 + at))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
-from engine.scheduling.actions.enqueue import let_in
-from engine.scheduling.actions.hopeless import Hopeless
+from engine.scheduling.actions.enqueue import admit
+from engine.scheduling.cluster.entities import Job, Node, PodClass, Task
+from engine.scheduling.cluster.queues import Queue
+from engine.scheduling.cluster.sub_groups import SubGroups
 from engine.scheduling.limits import explain_limit, explain_too_small
-from engine.scheduling.model.entities import Job, Node, PodClass, Task
-from engine.scheduling.model.queues import Queue
-from engine.scheduling.model.sub_groups import SubGroups
 from engine.scheduling.ordering import Ordered
+from engine.scheduling.pending.reasons import Reason, ReasonCode
 from engine.scheduling.placement import Placement
-from engine.scheduling.reasons import Reason, ReasonCode
+from engine.scheduling.preemption.hopeless_searches import HopelessSearches
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
@@ -38,7 +38,7 @@ def allocate(session: Session, placement: Placement) -> None:
     if "enqueue" not in session.configuration.actions:
         for _, job in sorted(session.cluster.jobs.items()):
             if job.phase in {"", "Pending"} and not job.held:
-                let_in(session, job)
+                admit(session, job)
     waiting: dict[str, list[Job]] = {}
     for job in session.schedulable(lambda job: job.with_status("Pending")):
         waiting.setdefault(job.queue, []).append(job)
@@ -49,7 +49,7 @@ def allocate(session: Session, placement: Placement) -> None:
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
     refused: _Refused = {}
-    hopeless = Hopeless(session)
+    hopeless = HopelessSearches(session)
     while queues:
         if session.at_limit():
             return

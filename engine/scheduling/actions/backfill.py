@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.scheduling.actions.allocate import explain_refusal
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session

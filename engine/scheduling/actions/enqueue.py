@@ -5,16 +5,16 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from engine.scheduling.lines import Kind
-from engine.scheduling.model.entities import Job
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.ordering import Ordered
+from engine.scheduling.pending.queue import EquivalenceClass
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 
-__all__ = ["enqueue", "let_in"]
+__all__ = ["admit", "enqueue"]
 
-_Next: TypeAlias = tuple[tuple[object, ...], Job, Kind | None]
+_Next: TypeAlias = tuple[tuple[object, ...], Job, EquivalenceClass | None]
 """Its place in the queue, a job, and its kind; `None`: it is asked for itself."""
 
 
@@ -28,27 +28,27 @@ def enqueue(session: Session, placement: Placement) -> None:
     del placement
     session.begin("enqueue")
     waiting: dict[str, list[_Next]] = {}
-    for name in sorted(session.lines.asking):
-        job = session.lines.others[name]
+    for name in sorted(session.pending_queue.asking):
+        job = session.pending_queue.others[name]
         if job.phase in {"", "Pending"} and not job.held:
             if job.path:
                 waiting.setdefault(job.queue, []).append((session.job_key(job), job, None))
             else:
                 session.explain(job, "QueueNotFound", subject=job.queue)
-    for kind in session.lines:
+    for kind in session.pending_queue:
         waiting.setdefault(kind.queue, []).append((session.job_key(kind.first), kind.first, kind))
     # No list is reordered meanwhile: keys grow with what is placed, and nothing is placed here.
     for found in waiting.values():
         heapify(found)
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
-    refused: dict[str, list[tuple[tuple[object, ...], Kind]]] = {}
+    refused: dict[str, list[tuple[tuple[object, ...], EquivalenceClass]]] = {}
     while queues:
         queue = queues.pop()
         while waiting[queue.name]:
             key, job, of = heappop(waiting[queue.name])
             if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
                 session.job_enqueued(job)  # before it has claims of its own, or it would count twice
-                let_in(session, job)
+                admit(session, job)
                 again = refused.pop(queue.name, [])
                 if of is not None:
                     again.append((key[:-2], of))
@@ -67,9 +67,9 @@ def enqueue(session: Session, placement: Placement) -> None:
                 refused.setdefault(queue.name, []).append((key[:-2], of))
 
 
-def let_in(session: Session, job: Job) -> None:
+def admit(session: Session, job: Job) -> None:
     """Let a job in."""
     job.phase = "Inqueue"
     session.cluster.note(job)
-    session.lines.take_out(job)
+    session.pending_queue.take_out(job)
     session.outcome.enqueued.append(job)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.scheduling.actions.dry_run import best_dry_run
-from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.give_notice import give_notice
-from engine.scheduling.actions.hopeless import Hopeless
-from engine.scheduling.actions.victims import evictable, make_room, may_preempt, starving, victims_on
-from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
-from engine.scheduling.model.queues import PreemptionMode, Queue
+from engine.scheduling.cluster.entities import Job, Node, PodClass, Status, Task
+from engine.scheduling.cluster.queues import PreemptionMode, Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
+from engine.scheduling.preemption.dry_run import best_dry_run
+from engine.scheduling.preemption.evictable import Evictable
+from engine.scheduling.preemption.give_notice import give_notice
+from engine.scheduling.preemption.hopeless_searches import HopelessSearches
+from engine.scheduling.preemption.victims import evictable, make_room, may_preempt, starving, victims_on
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
@@ -44,7 +44,7 @@ def _preempt_at_once(session: Session, placement: Placement, waiting: dict[str, 
     if not waiting:
         return
     search = _Search(session, placement, dry_run=dry_run)
-    running, hopeless = _running(session), Hopeless(session)
+    running, hopeless = _running(session), HopelessSearches(session)
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()
@@ -72,7 +72,7 @@ class _Search:
 def _running(session: Session) -> dict[str, list[Task]]:
     """Return the pods that may be evicted, by queue."""
     found: dict[str, list[Task]] = {}
-    for job in session.lines.others.values():
+    for job in session.pending_queue.others.values():
         found.setdefault(job.queue, []).extend(evictable(session, [job], *_EVICTABLE))
     return found
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.hopeless import Hopeless
-from engine.scheduling.actions.victims import evictable, make_room, may_preempt, starving, victims_on
+from engine.scheduling.cluster.amounts import Amounts, subtract
+from engine.scheduling.cluster.entities import Job, Node, PodClass, Task
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.limits import explain_limit
-from engine.scheduling.model.amounts import Amounts, subtract
-from engine.scheduling.model.entities import Job, Node, PodClass, Task
-from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
+from engine.scheduling.preemption.evictable import Evictable
+from engine.scheduling.preemption.hopeless_searches import HopelessSearches
+from engine.scheduling.preemption.victims import evictable, make_room, may_preempt, starving, victims_on
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
@@ -32,9 +32,11 @@ def reclaim(session: Session, placement: Placement) -> None:
         return
     every = Evictable.of(
         session.cluster.table,
-        evictable(session, (job for job in session.lines.others.values() if job.path and job.path[0].reclaimable), "Running"),
+        evictable(
+            session, (job for job in session.pending_queue.others.values() if job.path and job.path[0].reclaimable), "Running"
+        ),
     )
-    hopeless = Hopeless(session)
+    hopeless = HopelessSearches(session)
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()

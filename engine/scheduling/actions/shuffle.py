@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.scheduling.model.entities import Task
+from engine.scheduling.cluster.entities import Task
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement

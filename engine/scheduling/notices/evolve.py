@@ -12,12 +12,11 @@ from engine.events.preemptions import (
     NoticeWithdrawn,
     ReservationEnded,
 )
-from engine.scheduling.absorb import touch
-from engine.scheduling.model.notices import Notice, number_of
-from engine.scheduling.pauses import be_patient
-from engine.scheduling.persist import cluster_record, notice_record
-from engine.scheduling.state import ClusterState, State
-from engine.scheduling.upkeep import stand
+from engine.scheduling.cluster.notices import Notice, number_of
+from engine.scheduling.state.model_sync import sync_job, touch
+from engine.scheduling.state.preemption_backoff import back_off
+from engine.scheduling.state.record_names import cluster_record, notice_record
+from engine.scheduling.state.shard import ClusterState, State
 
 __all__ = ["evolve_notice"]
 
@@ -33,7 +32,7 @@ def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
         cluster.opened = number_of(ident)
         model.notices[ident] = Notice(ident, data.preemptor, dict.fromkeys(data.victims, False), data.queue, data.deadline)
         model.noticed |= dict.fromkeys((data.preemptor, *data.victims), ident)
-        be_patient(state, data.preemptor, event.recordedtime)
+        back_off(state, data.preemptor, event.recordedtime)
         return
     notice = model.notices.get(ident)
     if notice is None:
@@ -65,7 +64,7 @@ def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
             model.noticed.pop(notice.preemptor, None)
             del model.notices[ident]
             if data.outcome == "expired":
-                be_patient(state, notice.preemptor, event.recordedtime)
+                back_off(state, notice.preemptor, event.recordedtime)
 
 
 def _count(cluster: ClusterState, what: str) -> None:
@@ -88,4 +87,4 @@ def _leave(state: State, cluster: ClusterState, job: str, *, declined: bool = Fa
         head.notice, head.noticing, head.answered = "", "", None
         head.declined = head.declined or declined
         touch(state, known)
-        stand(state, known)
+        sync_job(state, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from engine.scheduling.model.entities import Job
+from engine.scheduling.cluster.entities import Job
 
 __all__ = ["Asked", "asked"]
 

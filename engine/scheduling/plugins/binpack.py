@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from engine.scheduling.answers import Mask, Rows, Scores
+from engine.scheduling.cluster.amounts import CPU, MEMORY
+from engine.scheduling.cluster.entities import PodClass
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.model.amounts import CPU, MEMORY
-from engine.scheduling.model.entities import PodClass
+from engine.scheduling.plugin_results import Mask, Rows, Scores
 from engine.scheduling.session import Plugin
 
 __all__ = ["BinPack"]

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from engine.scheduling.answers import REJECT, QueueShare, Vote
-from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.amounts import (
+from engine.scheduling.cluster.amounts import (
     CPU,
     MEMORY,
     PODS,
@@ -24,8 +22,10 @@ from engine.scheduling.model.amounts import (
     subtract,
     within,
 )
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.queues import Queue
+from engine.scheduling.configuration import PluginOption
+from engine.scheduling.plugin_results import REJECT, QueueShare, Vote
 from engine.scheduling.plugins.queue_limits import LimitsQueues, excess, real_capability
 from engine.scheduling.session import Session
 

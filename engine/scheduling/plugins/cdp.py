@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.kubernetes.reading.durations import parse_duration
-from engine.scheduling.model.entities import Task
-from engine.scheduling.run_times import has_run
+from engine.scheduling.cluster.entities import Task
+from engine.scheduling.preemption.run_times import has_run
 from engine.scheduling.session import Plugin
 
 __all__ = ["Cdp"]

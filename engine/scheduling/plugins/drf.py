@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import ClassVar, Final
 
-from engine.scheduling.model.amounts import Amounts, add, dominant_share, subtract
-from engine.scheduling.model.entities import Job, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.amounts import Amounts, add, dominant_share, subtract
+from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.plugins.hdrf import Tree, build_tree
 from engine.scheduling.session import Plugin, Session
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.model.amounts import dominant_share
-from engine.scheduling.model.entities import Job
+from engine.scheduling.cluster.amounts import dominant_share
+from engine.scheduling.cluster.entities import Job
 from engine.scheduling.session import Plugin
 
 __all__ = ["FairShare"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
-from engine.scheduling.model.entities import Job, Status, Task
-from engine.scheduling.model.sub_groups import SubGroups
+from engine.scheduling.cluster.entities import Job, Status, Task
+from engine.scheduling.cluster.sub_groups import SubGroups
+from engine.scheduling.plugin_results import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.session import Plugin
 
 __all__ = ["Gang", "is_ready", "is_whole", "only_terminating", "surplus"]

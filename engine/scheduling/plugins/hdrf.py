@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.scheduling.model.amounts import PODS, Amounts, Part, add, dominant_share, subtract
-from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.cluster.amounts import PODS, Amounts, Part, add, dominant_share, subtract
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.model import Cluster
+from engine.scheduling.cluster.queues import Queue
 
 __all__ = ["Tree", "build_tree"]
 

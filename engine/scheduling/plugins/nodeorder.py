@@ -8,11 +8,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from engine.events.pod_shape import PodTerm
-from engine.scheduling.answers import Preference, Rows, Scores
+from engine.scheduling.cluster.entities import PodClass
+from engine.scheduling.cluster.presence import by_domain
+from engine.scheduling.cluster.selectors import node_terms, pod_term_matches, tolerated
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.entities import PodClass
-from engine.scheduling.model.presence import by_domain
-from engine.scheduling.model.selectors import node_terms, pod_term_matches, tolerated
+from engine.scheduling.plugin_results import Preference, Rows, Scores
 from engine.scheduling.session import Plugin
 
 __all__ = ["NodeOrder"]

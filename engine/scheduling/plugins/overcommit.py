@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.cluster.amounts import PODS, Amounts, add, missing
+from engine.scheduling.cluster.entities import Job
 from engine.scheduling.configuration import Arguments, PluginOption
 from engine.scheduling.limits import explain_too_small
-from engine.scheduling.model.amounts import PODS, Amounts, add, missing
-from engine.scheduling.model.entities import Job
+from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
 from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
@@ -48,7 +48,7 @@ class Overcommit(Plugin):
                 name: amount * self._factors.get(name, self._factor) for name, amount in self.session.total.items() if name != PODS
             }
             limit = {name: amount - used.get(name, 0) for name, amount in whole.items()}
-            self._sums = (dict(self.session.admitted.outstanding()), limit, whole)
+            self._sums = (dict(self.session.inqueue.outstanding()), limit, whole)
         return self._sums
 
     def alike(self, job: Job) -> Asked | None:

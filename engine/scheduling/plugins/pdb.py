@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.model.budgets import Budget
-from engine.scheduling.model.entities import Task
-from engine.scheduling.model.selectors import selects
+from engine.scheduling.cluster.budgets import Budget
+from engine.scheduling.cluster.entities import Task
+from engine.scheduling.cluster.selectors import selects
 from engine.scheduling.session import Plugin
 
 __all__ = ["Pdb"]

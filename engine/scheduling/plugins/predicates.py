@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.events.pod_shape import HostPort, PodTerm, SpreadConstraint
-from engine.scheduling.answers import Mask, Verdict
+from engine.scheduling.cluster.entities import PodClass, Taint, Task
+from engine.scheduling.cluster.presence import PodKind, by_domain
+from engine.scheduling.cluster.selectors import node_terms, pod_term_matches, tolerated
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.entities import PodClass, Taint, Task
-from engine.scheduling.model.presence import Kind, by_domain
-from engine.scheduling.model.selectors import node_terms, pod_term_matches, tolerated
+from engine.scheduling.plugin_results import Mask, Verdict
 from engine.scheduling.session import Plugin
 
 __all__ = ["Predicates"]
@@ -92,7 +92,7 @@ class Predicates(Plugin):
                 if constraint.required:
                     yield Verdict("TopologySpread", self._even(constraint, pod_class, namespace, without))
 
-    def _count(self, matches: Callable[[Kind], bool], without: AbstractSet[Task]) -> NDArray[np.int64]:
+    def _count(self, matches: Callable[[PodKind], bool], without: AbstractSet[Task]) -> NDArray[np.int64]:
         """Return how many of the pods that match there are on each node."""
         cluster = self.session.cluster
         counts = cluster.presence.count(matches, len(cluster.table.nodes))

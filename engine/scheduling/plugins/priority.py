@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.cluster.entities import Job, Task
 from engine.scheduling.session import Plugin
 
 __all__ = ["Priority"]

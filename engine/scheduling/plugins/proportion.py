@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
-from engine.scheduling.answers import QueueShare
+from engine.scheduling.cluster.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, missing, subtract, within
+from engine.scheduling.cluster.entities import Task
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, missing, subtract, within
-from engine.scheduling.model.entities import Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugin_results import QueueShare
 from engine.scheduling.plugins.queue_limits import LimitsQueues, excess, real_capability, without_places
 from engine.scheduling.session import Session
 

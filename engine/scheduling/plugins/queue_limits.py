@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.cluster.amounts import CPU, MEMORY, PODS, TOLERANCE, Amounts, add, missing, within
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.limits import explain_queue_too_small
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, TOLERANCE, Amounts, add, missing, within
-from engine.scheduling.model.entities import Job
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
 from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
@@ -95,7 +95,7 @@ class LimitsQueues(Plugin, ABC):
         """Return by queue what jobs in it and below it claim, less what they hold beyond their minima."""
         if self._extra is None:
             self._extra = {}
-            for name, extra in self.session.admitted.extra().items():
+            for name, extra in self.session.inqueue.extra().items():
                 for queue in self.session.cluster.path_of(name):
                     add(self._extra.setdefault(queue.name, {}), extra.items())
         return self._extra

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.cluster.amounts import Amounts, add
+from engine.scheduling.cluster.entities import Job
 from engine.scheduling.limits import explain_too_small
-from engine.scheduling.model.amounts import Amounts, add
-from engine.scheduling.model.entities import Job
+from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
 from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 

@@ -6,9 +6,9 @@ from math import inf
 from typing import ClassVar, Final
 
 from engine.kubernetes.reading.durations import parse_duration
-from engine.scheduling.answers import ABSTAIN, PERMIT, Vote
+from engine.scheduling.cluster.entities import Job
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.entities import Job
+from engine.scheduling.plugin_results import ABSTAIN, PERMIT, Vote
 from engine.scheduling.session import Plugin
 
 __all__ = ["Sla"]

@@ -10,10 +10,10 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.scheduling.answers import Scores
-from engine.scheduling.model.amounts import MEMORY, PODS
-from engine.scheduling.model.entities import EFFECTS, Job, PodClass, Task
-from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.cluster.amounts import MEMORY, PODS
+from engine.scheduling.cluster.entities import EFFECTS, Job, PodClass, Task
+from engine.scheduling.cluster.nodes import NodeTable
+from engine.scheduling.plugin_results import Scores
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["ROLES", "TaskTopology"]

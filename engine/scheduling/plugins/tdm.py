@@ -9,10 +9,10 @@ import numpy as np
 
 from engine.events.pod_shape import PREEMPTABLE, REVOCABLE_ZONE
 from engine.events.times import SECOND
-from engine.scheduling.answers import PERMIT, REJECT, Mask, Rows, Scores, Verdict, Vote
+from engine.scheduling.cluster.entities import Job, PodClass, Task
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.plugin_results import PERMIT, REJECT, Mask, Rows, Scores, Verdict, Vote
 from engine.scheduling.session import Plugin
 
 __all__ = ["Tdm"]

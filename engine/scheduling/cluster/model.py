@@ -1,0 +1,310 @@
+"""The cluster: nodes, queues, jobs and their tasks, with every sum kept up to date by the one function that moves a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+
+from engine.events.pod_shape import PodShape
+from engine.scheduling.cluster.amounts import PODS, Amounts, add, subtract
+from engine.scheduling.cluster.budgets import Budget, Quota
+from engine.scheduling.cluster.changes import Changes
+from engine.scheduling.cluster.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
+from engine.scheduling.cluster.nodes import NodeTable
+from engine.scheduling.cluster.notices import Notice, Tenant
+from engine.scheduling.cluster.presence import Presence
+from engine.scheduling.cluster.queues import Queue
+
+__all__ = ["Cluster"]
+
+_ROOT: Final = "root"
+_ANYTHING: Final = np.iinfo(np.int64).min
+_MORE_THAN_THERE_IS: Final = np.iinfo(np.int64).max
+
+
+class Cluster:
+    """State that scheduling decides on. Rounds read it and move tasks; events change it between rounds."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {}
+        self.jobs: dict[str, Job] = {}
+        self.classes: dict[PodShape, PodClass] = {}
+        self.presence = Presence()
+        self.quotas: list[Quota] = []
+        self.budgets: list[Budget] = []
+        self.namespace_weights: dict[str, int] = {}
+        """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
+        self.tenants: dict[str, Tenant] = {}
+        self.notices: dict[str, Notice] = {}
+        """Notices of preemption that are open, or have a place reserved, by id; the first one first."""
+        self.noticed: dict[str, str] = {}
+        """Job → the notice that it is part of: as preemptor until the place is reserved no more, as victim while it is open."""
+        self.claimants: set[str] = set()
+        """Jobs with claims, by key."""
+        self.touched: dict[str, Job] = {}
+        """Jobs that changed since the last round ended, by key."""
+        self.changes = Changes()
+        self.jobs_of_queue: dict[str, int] = {}
+        """Name of a queue, whether or not it is there → how many jobs name it; more than none."""
+        self.moved: list[Task] = []
+        """Tasks that moved since the last round ended, in that order, so that sums can follow one change at a time."""
+        self.allocated_by_namespace: dict[str, Amounts] = {}
+        """Namespace → sum over its jobs."""
+        self.revision = 0
+        """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
+        self.noted = 0
+        """Counts, of these, jobs that came or are not as they were (`note`)."""
+        self.outdated: Callable[[], None] | None = None
+        """Brings `quotas`, `budgets`, `namespace_weights` and `tenants` up to date; `None`: they are."""
+        self._unsettled = False
+
+    # Nodes ----------------------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """Add a node, or replace what is known of one; its tasks stay on it."""
+        known = self.nodes.get(node.name)
+        if known is not None:
+            node.tasks = known.tasks
+            for task in node.tasks.values():
+                task.node = node
+        self.nodes[node.name] = node
+        self._unsettled = True
+        self.revision += 1
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away. Tasks on it keep it as theirs until they are moved: it takes part in nothing any more."""
+        if self.nodes.pop(name, None) is not None:
+            self._unsettled = True
+            self.revision += 1
+
+    def settle(self) -> None:
+        """Bring limits up to date, and arrays after nodes or resources changed. Rounds do it first."""
+        self._read_limits()
+        if self._unsettled:
+            self.table.lay_out(self.nodes.values())
+            self.presence.forget()
+            for pod_class in self.classes.values():
+                self._set_vector(pod_class)
+            for node in self.table.nodes:
+                for task in node.tasks.values():
+                    effect = EFFECTS[task.status]
+                    self.table.take(node.row, task.pod_class, effect.idle, effect.future)
+            self._unsettled = False
+
+    def _set_vector(self, pod_class: PodClass) -> None:
+        width, rows = len(self.table.resources), self.table.resources
+        pod_class.vector = np.zeros((width, 1), np.int64)
+        pod_class.least = np.full((width, 1), _ANYTHING)
+        for name, amount in pod_class.items:
+            if name in rows:
+                pod_class.vector[rows[name]], pod_class.least[rows[name]] = amount, 0
+        if not pod_class.request.keys() <= rows.keys():  # there is room for it nowhere
+            pod_class.least[rows[PODS]] = _MORE_THAN_THERE_IS
+
+    # Queues ---------------------------------------------------------------------------------------------------------------
+
+    def set_queue(self, queue: Queue) -> None:
+        """Add a queue, or replace what is known of one."""
+        self.queues[queue.name] = queue
+        self._rebuild_paths()
+
+    def remove_queue(self, name: str) -> None:
+        """Take a queue away; its jobs wait until there is one of that name again."""
+        if self.queues.pop(name, None) is not None:
+            self._rebuild_paths()
+
+    def _rebuild_paths(self) -> None:
+        """Queues change rarely: sums of all of them are made anew."""
+        for queue in self.queues.values():
+            queue.allocated, queue.requested = {}, {}
+        for job in self.jobs.values():
+            self._enter_queue(job)
+        self.changes.note_all()
+        self.revision += 1
+
+    def path_of(self, name: str) -> tuple[Queue, ...]:
+        """Return a queue and the queues above it, nearest first; a circle ends where it would begin anew.
+
+        A queue that names no parent is below the root, if there is one (Volcano).
+        """
+        path: list[Queue] = []
+        queue = self.queues.get(name)
+        while queue is not None and queue not in path:
+            path.append(queue)
+            queue = self.queues.get(queue.parent or _ROOT)
+        return tuple(path)
+
+    def _enter_queue(self, job: Job) -> None:
+        job.path = self.path_of(job.queue)
+        for queue in job.path:
+            add(queue.allocated, job.allocated.items())
+            add(queue.requested, job.requested.items())
+
+    # Jobs and tasks -------------------------------------------------------------------------------------------------------
+
+    def add_job(self, job: Job) -> None:
+        """Add a job without tasks."""
+        self.jobs[job.key] = job
+        self.jobs_of_queue[job.queue] = self.jobs_of_queue.get(job.queue, 0) + 1
+        self._enter_queue(job)
+        self.note(job)
+
+    def note(self, job: Job) -> None:
+        """Note that a job is not as it was."""
+        (self.claimants.add if job.claims else self.claimants.discard)(job.key)
+        self.touched[job.key] = job
+        self.changes.note(job)
+        self.noted += 1
+        self.revision += 1
+
+    def remove_job(self, key: str) -> None:
+        """Forget a job and its tasks."""
+        job = self.jobs.pop(key, None)
+        if job is not None:
+            for task in list(job.tasks.values()):
+                self.remove_task(task)
+            self.touched.pop(key, None)
+            self.claimants.discard(key)
+            self.changes.note(job)
+            self.jobs_of_queue[job.queue] -= 1
+            if not self.jobs_of_queue[job.queue]:
+                del self.jobs_of_queue[job.queue]
+            self.forget_namespace(job.namespace)
+            self.revision += 1
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget what pods of a namespace hold, if that is nothing."""
+        if not any(self.allocated_by_namespace.get(namespace, {}).values()):
+            self.allocated_by_namespace.pop(namespace, None)
+
+    def with_reservations(self) -> list[Job]:
+        """Return the jobs for which a place is reserved that a notice has freed.
+
+        By key: the order in which jobs became known is another one after a restart.
+        """
+        found = [self.jobs.get(notice.preemptor) for notice in self.notices.values() if notice.reserved is not None]
+        return sorted((job for job in found if job is not None), key=attrgetter("key"))
+
+    def may_preempt(self, job: Job) -> bool:
+        """Return whether others may be given notice for a job: it asks for that, and its tenant may."""
+        self._read_limits()
+        tenant = self.tenants.get(job.preemption.tenant)
+        return job.preemption.privileged and tenant is not None and tenant.may_preempt
+
+    def _read_limits(self) -> None:
+        if self.outdated is not None:
+            self.outdated()
+            self.outdated = None
+
+    def class_of(self, shape: PodShape) -> PodClass:
+        """Return the class of a shape."""
+        found = self.classes.get(shape)
+        if found is None:
+            found = self.classes[shape] = PodClass.of(shape)
+            self._set_vector(found)
+        return found
+
+    def add_task(self, task: Task, status: Status = "Pending", node: str = "") -> None:
+        """Add a task to its job.
+
+        Args:
+            task: the task.
+            status: its state.
+            node: name of its node; one that is not known is no node.
+        """
+        job = task.job
+        job.tasks[task.key] = task
+        task.pod_class.users += 1
+        if job.sub_groups is not None:
+            task.sub_group = next((key for _, key in job.sub_groups.of(task.role, task.index, task.pod_class.labels)), "")
+        task.status = status
+        task.node = self.nodes.get(node)
+        if task.node is not None:
+            self._put(task, task.node, EFFECTS[status], 1)
+        job.by_status.setdefault(status, {})[task.key] = task
+        self._count(task, NO_EFFECT, EFFECTS[status])
+        self.revision += 1
+
+    def remove_task(self, task: Task) -> None:
+        """Forget a task."""
+        self._count(task, EFFECTS[task.status], NO_EFFECT)
+        if task.node is not None:
+            self._put(task, task.node, EFFECTS[task.status], -1)
+            task.node = None
+        del task.job.by_status[task.status][task.key]
+        task.job.tasks.pop(task.key, None)
+        task.pod_class.users -= 1
+        if not task.pod_class.users:
+            self.classes.pop(task.pod_class.shape, None)
+            self.presence.drop(task.pod_class)
+        self.revision += 1
+
+    def move(self, task: Task, status: Status, node: Node | None) -> None:
+        """Give a task another state, and a node or none."""
+        old, new = EFFECTS[task.status], EFFECTS[status]
+        if not (node is task.node and new.idle == old.idle and new.future == old.future):
+            if task.node is not None:
+                self._put(task, task.node, old, -1)
+            if node is not None:
+                self._put(task, node, new, 1)
+        by_status = task.job.by_status
+        del by_status[task.status][task.key]
+        by_status.setdefault(status, {})[task.key] = task
+        task.status, task.node = status, node
+        self._count(task, old, new)
+        self.revision += 1
+
+    def _put(self, task: Task, node: Node, effect: Effect, by: int) -> None:
+        """Let a task come to a node (1), or leave it (-1)."""
+        if not (effect.idle or effect.future):
+            return
+        if by > 0:
+            node.tasks[task.key] = task
+        elif node.tasks.pop(task.key, None) is None:
+            return
+        if node.row >= 0:
+            self.table.take(node.row, task.pod_class, by * effect.idle, by * effect.future)
+        self.presence.change(task, node, by, len(self.table.nodes))
+
+    def _count(self, task: Task, old: Effect, new: Effect) -> None:
+        """Bring the sums of a task's job and of the queues above up to date."""
+        job, pod_class = task.job, task.pod_class
+        self.touched[job.key] = job
+        self.changes.note(job)
+        self.moved.append(task)
+        if new.ready != old.ready:
+            by = new.ready - old.ready
+            job.ready += by
+            job.role_ready[task.role] = job.role_ready.get(task.role, 0) + by
+        if new.waiting != old.waiting:
+            by = new.waiting - old.waiting
+            job.role_pending[task.role] = job.role_pending.get(task.role, 0) + by
+            if pod_class.best_effort:
+                job.waiting_best_effort += by
+                job.role_best_effort[task.role] = job.role_best_effort.get(task.role, 0) + by
+        if job.sub_groups is not None:
+            job.sub_groups.count(task.role, task.index, pod_class.labels, new.placed - old.placed, new.ready - old.ready)
+        if new.counted != old.counted:
+            change = add if new.counted else subtract
+            change(job.allocated, pod_class.items)
+            change(self.allocated_by_namespace.setdefault(job.namespace, {}), pod_class.items)
+            for queue in job.path:
+                change(queue.allocated, pod_class.items)
+        if new.wanted != old.wanted:
+            change = add if new.wanted else subtract
+            change(job.requested, pod_class.items)
+            for queue in job.path:
+                change(queue.requested, pod_class.items)
+
+    def total(self) -> Amounts:
+        """Return what all nodes have together; not to be changed."""
+        return self.table.total()
+
+    def used(self) -> Amounts:
+        """Return what is taken of all nodes; not to be changed."""
+        return self.table.used()

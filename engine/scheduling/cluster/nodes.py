@@ -1,0 +1,170 @@
+"""Nodes: what they have, as arrays over all of them in order of their names, so that the first of equals is always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from msgspec import json
+from numpy.typing import NDArray
+
+from engine.scheduling.cluster.amounts import CPU, MEMORY, PODS, Amounts
+from engine.scheduling.cluster.entities import Node, PodClass, Taint
+
+__all__ = ["Column", "NodeTable"]
+
+_FIRST: Final = (CPU, MEMORY, PODS)
+_HALF: Final = 32
+"""Bits."""
+
+
+class Column(NamedTuple):
+    """One property of all nodes: distinct values, and for each node which of them it has."""
+
+    values: list[str | None]
+    """`None`: the node lacks the label."""
+    codes: NDArray[np.intp]
+
+
+class NodeTable:
+    """Arrays of resources (resources by nodes), and columns of labels and taints."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        """In order of their names: as the arrays are."""
+        self.resources: dict[str, int] = {}
+        """Resource that a node states → row of the arrays. CPU, memory and pods are the first ones, stated or not."""
+        self.changed = np.zeros(0, np.int64)
+        """When each node's resources last changed, by `clock`."""
+        self.clock = 0
+        """Counts changes of resources."""
+        self.freed = 0
+        """By `clock`: when something was last given back; since then room has only become less."""
+        self.layout = 0
+        """Counts changes of the nodes themselves: names, labels, taints, what they have."""
+        self._columns: dict[str, Column] = {}
+        """Label that a node has → column, once somebody has asked."""
+        self._taints: tuple[list[tuple[Taint, ...]], NDArray[np.intp]] | None = None
+        self._total: Amounts | None = None
+        self._used: tuple[int, Amounts] = (-1, {})
+        """By `clock`."""
+        self.longest_name = 0
+        """Bytes of the longest name of a node, as JSON."""
+        self.lay_out(())
+
+    def lay_out(self, nodes: Iterable[Node]) -> None:
+        """Build the arrays of the nodes anew, with what their tasks take; needed after nodes came, went or changed."""
+        for node in self.nodes:
+            node.row = -1
+        self.nodes = sorted(nodes, key=lambda node: node.name)
+        names = dict.fromkeys((*_FIRST, *(name for node in self.nodes for name in node.allocatable)))
+        self.resources = {name: row for row, name in enumerate(names)}
+        allocatable = np.zeros((len(self.resources), len(self.nodes)), np.int64)
+        for row, node in enumerate(self.nodes):
+            node.row = row
+            for name, amount in node.allocatable.items():
+                allocatable[self.resources[name], row] = amount
+        self._set_arrays(allocatable)
+        self.clock += 1
+        self.freed = self.clock
+        self.changed = np.full(len(self.nodes), self.clock, np.int64)
+        self.layout += 1
+        self._columns.clear()
+        self._labels = {key for node in self.nodes for key in node.labels}
+        self._taints = self._total = None
+        self.longest_name = max((len(json.encode(node.name)) for node in self.nodes), default=0)
+
+    def _set_arrays(self, allocatable: NDArray[np.int64]) -> None:
+        self.allocatable = allocatable
+        self.inverse = np.where(allocatable > 0, 1.0 / np.maximum(allocatable, 1), 0.0)
+        """1 ÷ `allocatable`; 0 where there is nothing."""
+        self._room = np.stack([allocatable, allocatable])
+        self.idle = self._room[0]
+        self.future = self._room[1]
+        """What will be idle once everything that is being released is, without what is promised (Volcano `FutureIdle`)."""
+
+    def take(self, row: int, pod_class: PodClass, idle: int, future: int) -> None:
+        """Change what a node has left by one pod.
+
+        Args:
+            row: the node.
+            pod_class: the pod's class.
+            idle: 1: it takes of what is idle, -1: it gives back, 0: neither.
+            future: the same for what will be idle; not both are 0.
+        """
+        only = slice(row, row + 1)
+        if idle == future:
+            self._room[:, :, only] -= pod_class.vector if idle > 0 else -pod_class.vector
+        elif idle:
+            self.idle[:, only] -= idle * pod_class.vector
+        else:
+            self.future[:, only] -= future * pod_class.vector
+        self.clock += 1
+        self.changed[row] = self.clock
+        if idle < 0 or future < 0:
+            self.freed = self.clock
+
+    def future_of(self, name: str) -> NDArray[np.int64]:
+        """Return what will be idle of a resource on all nodes: nothing of one that no node states."""
+        return self._of(name, self.future)
+
+    def allocatable_of(self, name: str) -> NDArray[np.int64]:
+        """Return what all nodes have of a resource when they are empty."""
+        return self._of(name, self.allocatable)
+
+    def _of(self, name: str, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        row = self.resources.get(name)
+        return np.zeros(len(self.nodes), np.int64) if row is None else amounts[row]
+
+    def column(self, key: str) -> Column:
+        """Return a label of all nodes; a name that none of them has costs nothing that lasts."""
+        if key not in self._labels:
+            return Column([None], np.zeros(len(self.nodes), np.intp))
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = _column([node.labels.get(key) for node in self.nodes])
+        return found
+
+    def names(self) -> Column:
+        """Return the names of all nodes, as a column."""
+        return Column([node.name for node in self.nodes], np.arange(len(self.nodes)))
+
+    def by_taints(self, value: Callable[[tuple[Taint, ...]], float]) -> NDArray[np.float64]:
+        """Return a value of each node that depends on its taints alone; it is asked once for each set of taints there is."""
+        if self._taints is None:
+            sets: dict[tuple[Taint, ...], int] = {}
+            codes = np.array([sets.setdefault(node.taints, len(sets)) for node in self.nodes], np.intp)
+            self._taints = (list(sets), codes)
+        distinct, codes = self._taints
+        return np.array([value(taints) for taints in distinct], np.float64)[codes] if distinct else np.zeros(0)
+
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """Return which nodes are cordoned."""
+        return np.array([node.unschedulable for node in self.nodes], np.bool_)
+
+    def used(self) -> Amounts:
+        """Return what is taken of all nodes; not to be changed."""
+        if self._used[0] != self.clock:
+            sums = _row_sums(self.allocatable - self.idle)
+            self._used = (self.clock, {name: sums[row] for name, row in self.resources.items()})
+        return self._used[1]
+
+    def total(self) -> Amounts:
+        """Return what all nodes have together; not to be changed."""
+        if self._total is None:
+            sums = _row_sums(self.allocatable)
+            self._total = {name: sums[row] for name, row in self.resources.items() if sums[row]}
+        return self._total
+
+
+def _row_sums(amounts: NDArray[np.int64]) -> list[int]:
+    """Return the exact sum of each row: the disks of some thousand nodes, in thousandths of a byte, have no room in 64 bits."""
+    high, low = (amounts >> _HALF).sum(axis=1), (amounts & ((1 << _HALF) - 1)).sum(axis=1)
+    return [(above << _HALF) + below for above, below in zip(high.tolist(), low.tolist(), strict=True)]
+
+
+def _column(values: list[str | None]) -> Column:
+    distinct: dict[str | None, int] = {}
+    codes = np.array([distinct.setdefault(value, len(distinct)) for value in values], np.intp)
+    return Column(list(distinct), codes)

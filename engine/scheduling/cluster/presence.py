@@ -1,0 +1,94 @@
+"""Which pods are on which nodes, as counts: what affinity, anti-affinity, spreading and ports are judged by.
+
+Pods of one class and namespace look the same to selectors, so a selector is tried once for each such pair, not for each pod.
+Nothing is counted until somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.scheduling.cluster.entities import Node, PodClass, Task
+from engine.scheduling.cluster.nodes import Column, NodeTable
+
+__all__ = ["PodKind", "Presence", "by_domain"]
+
+PodKind = tuple[PodClass, str]
+"""Pods of a class in a namespace."""
+
+
+class Presence:
+    """Counts of pods by class and namespace (one array over nodes each)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[PodKind, NDArray[np.int64]] = {}
+        self._counting = False
+        self.picky: set[PodClass] = set()
+        """Classes with pods on nodes that keep others away: by anti-affinity or by ports."""
+
+    def forget(self) -> None:
+        """Count anew when next asked; needed after nodes came or went."""
+        self._counts.clear()
+        self._counting = False
+
+    def drop(self, pod_class: PodClass) -> None:
+        """Forget a class of which there are no pods any more."""
+        self.picky.discard(pod_class)
+        for kind in [kind for kind in self._counts if kind[0] is pod_class]:
+            del self._counts[kind]
+
+    def start(self, table: NodeTable) -> None:
+        """Count, unless it is counted already."""
+        if not self._counting:
+            self._counting = True
+            for node in table.nodes:
+                for task in node.tasks.values():
+                    self._change(task, node, 1, len(table.nodes))
+
+    def change(self, task: Task, node: Node, by: int, width: int) -> None:
+        """Count a pod that comes to a node (1) or leaves it (-1).
+
+        Args:
+            task: the pod.
+            node: the node.
+            by: 1 or -1.
+            width: number of nodes.
+        """
+        shape = task.pod_class.shape
+        if by > 0 and (shape.pod_anti_affinity or shape.host_ports):
+            self.picky.add(task.pod_class)
+        if self._counting and node.row >= 0:
+            self._change(task, node, by, width)
+
+    def _change(self, task: Task, node: Node, by: int, width: int) -> None:
+        kind = (task.pod_class, task.job.namespace)
+        counts = self._counts.get(kind)
+        if counts is None:
+            counts = self._counts[kind] = np.zeros(width, np.int64)
+        counts[node.row] += by
+
+    def kinds(self) -> Iterator[tuple[PodKind, NDArray[np.int64]]]:
+        """Return all pairs with their counts by node."""
+        yield from self._counts.items()
+
+    def count(self, matches: Callable[[PodKind], bool], width: int) -> NDArray[np.int64]:
+        """Return how many pods of the pairs that match there are on each node."""
+        total = np.zeros(width, np.int64)
+        for kind, counts in self.kinds():
+            if matches(kind):
+                total += counts
+        return total
+
+
+def by_domain(counts: NDArray[np.int64], domain: Column) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Sum counts of nodes over the domains that they lie in.
+
+    Returns:
+        For each node the sum of its domain, and whether it lies in one.
+    """
+    sums = np.bincount(domain.codes, weights=counts, minlength=len(domain.values)).astype(np.int64)
+    inside = np.array([value is not None for value in domain.values], np.bool_)
+    return np.where(inside, sums, 0)[domain.codes], inside[domain.codes]

@@ -1,0 +1,105 @@
+"""Resources that admitted jobs have not taken yet, and what others hold beyond their minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from engine.scheduling.cluster.amounts import Amounts, subtract
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.model import Cluster
+
+__all__ = ["InqueueResources", "elastic", "outstanding"]
+
+
+def outstanding(job: Job) -> Amounts:
+    """Return what a job was admitted for and does not hold yet.
+
+    Volcano: of a job that is Inqueue its minimum resources less what it holds; of one that is Running the same, once it has as
+    many tasks placed as it needs (a job whose driver has ended is to take nothing any more).
+    """
+    if job.min_resources is None:
+        return {}
+    if job.phase not in {"Inqueue", "Running"}:
+        return {}
+    lacking = _beyond(job.min_resources, job.allocated)
+    if lacking and job.phase == "Running" and job.count("Bound", "Binding", "Running", "Allocated") < job.min_member:
+        return {}
+    return lacking
+
+
+def elastic(job: Job) -> Amounts:
+    """Return what a job holds beyond its minimum resources (Volcano `GetElasticResources`)."""
+    return _beyond(job.allocated, job.min_resources or {})
+
+
+def _beyond(one: Amounts, other: Amounts) -> Amounts:
+    found: Amounts = {}
+    for name, amount in one.items():
+        least = other.get(name, 0)
+        if amount > least:
+            found[name] = amount - least
+    return found
+
+
+class _OfJob(NamedTuple):
+    """Of one job."""
+
+    queue: str
+    outstanding: Amounts
+    extra: Amounts
+    """`outstanding` less what it holds beyond its minimum: what counts against its queue's limit besides what the queue holds."""
+
+
+class InqueueResources:
+    """Sums over all jobs. They are kept from session to session: only the jobs that changed are looked at."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._next = -1
+        """Number of the first change of the cluster that is not taken."""
+        self._of: dict[str, _OfJob] = {}
+        """Key of a job → what it has not taken yet, or holds beyond its minimum; most do neither."""
+        self._outstanding: Amounts = {}
+        self._extra: dict[str, Amounts] = {}
+
+    def outstanding(self) -> Mapping[str, float]:
+        """Return what all jobs have not taken yet."""
+        self._update()
+        return self._outstanding
+
+    def extra(self) -> Mapping[str, Amounts]:
+        """Return by queue what its jobs have not taken yet, less what they hold beyond their minima."""
+        self._update()
+        return self._extra
+
+    def _update(self) -> None:
+        changed: Iterable[Job] | None = self._cluster.changes.since(self._next)
+        if changed is None:
+            changed = self._cluster.jobs.values()
+            self._of, self._outstanding, self._extra = {}, {}, {}
+        for job in changed:
+            self._take(job)
+        self._next = self._cluster.changes.end
+
+    def _take(self, job: Job) -> None:
+        before = self._of.pop(job.key, None)
+        if before is not None:
+            self._change(before, -1)
+        present = self._cluster.jobs.get(job.key)
+        if present is None:
+            return
+        lacking, beyond = outstanding(present), elastic(present)
+        if lacking or beyond:
+            extra = dict(lacking)
+            subtract(extra, beyond.items())
+            found = self._of[job.key] = _OfJob(present.queue, lacking, extra)
+            self._change(found, 1)
+
+    def _change(self, found: _OfJob, by: int) -> None:
+        """Count a job (1), or no more (-1). What sums up to nothing is not kept: names are anybody's."""
+        subtract(self._outstanding, ((name, -by * amount) for name, amount in found.outstanding.items()))
+        extra = self._extra.setdefault(found.queue, {})
+        subtract(extra, ((name, -by * amount) for name, amount in found.extra.items()))
+        if not extra:
+            del self._extra[found.queue]

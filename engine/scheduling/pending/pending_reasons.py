@@ -1,0 +1,320 @@
+"""Which of the jobs that wait are told why: a round looks only at those for which the answer may have changed.
+
+These are the first of each queue, those that were explained one by one, those that came to a kind since the last round, all of a
+kind whose reason changed or that others overtook, and those in whose queue so many came and went that their place may be worth
+a record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from engine.events.scheduling import JobExplained
+from engine.events.times import Micros
+from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.job_records import JobRecord
+from engine.scheduling.pending.explanations import (
+    FIRST,
+    due_at,
+    explanation,
+    figures_due,
+    margin,
+    same_but_figures,
+    same_figures,
+    told_alike,
+)
+from engine.scheduling.pending.jobs import PendingJobs
+from engine.scheduling.pending.queue import EquivalenceClass, PendingQueue, Position
+from engine.scheduling.pending.reasons import Reason
+from engine.scheduling.pending.waiting import Key, Waiting
+
+__all__ = ["PendingReasons"]
+
+_AHEAD: Final = 3
+
+T = TypeVar("T")
+
+_Parts: TypeAlias = list[tuple[Position, JobExplained]]
+"""From which position of a kind on, and what its jobs are told."""
+
+
+class _Seen(NamedTuple):
+    """What a round finds of a queue, to be compared, but for who came to a kind or left it."""
+
+    who: object
+    """Who waits and where, and from where on in each kind a reason holds."""
+    why: list[Reason]
+    """In the same order."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What is remembered of a queue."""
+
+    own: set[Key] = field(default_factory=set)
+    """Jobs that were explained one by one, as they were ranked."""
+    ranks: dict[EquivalenceClass, Key] = field(default_factory=dict)
+    told: dict[EquivalenceClass, JobExplained] = field(default_factory=dict)
+    """What all jobs of a kind but its fresh ones have been told, whatever the figures."""
+    shifts: int = 0
+    """How often a job came, went or was ranked anew that others may stand behind: no place has changed by more."""
+    checks: dict[int, list[str]] = field(default_factory=dict)
+    """At how many shifts the place of jobs of kinds may be worth a record, and the jobs."""
+    check: dict[str, int] = field(default_factory=dict)
+    """The same by job; what differs from it is outdated."""
+    checked: int = 0
+    """Up to how many shifts that was done."""
+    later: dict[str, Micros] = field(default_factory=dict)
+    """Job, but for held ones, that has news → when they are worth a record (microseconds)."""
+    turn: list[tuple[Micros, str]] = field(default_factory=list)
+    """The same as a heap; what differs from it is outdated."""
+    first: list[Job] = field(default_factory=list)
+    """The first ones, when all were last looked at."""
+    turns: list[tuple[Micros, int, Job]] | None = None
+    """When each may be told other figures (microseconds), the earliest first, its place, and it; `None`: it was not asked since."""
+    seen: _Seen | None = None
+    """What the last round has found: what is equal to it is told nobody before `again`."""
+    again: Micros | None = None
+    """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
+
+    def look_at(self, job: str, shifts: int) -> None:
+        """Have a job looked at after so many more shifts, one at least, or before."""
+        at = self.shifts + shifts
+        if at < self.check.get(job, at + 1):
+            self.check[job] = at
+            self.checks.setdefault(at, []).append(job)
+
+    def put_off(self, job: str, due: Micros) -> None:
+        """Have a job looked at when its news are worth a record (microseconds)."""
+        if self.later.get(job) != due:
+            self.later[job] = due
+            heappush(self.turn, (due, job))
+
+    def has_turn(self, now: Micros) -> bool:
+        """Return whether news that were put off are worth a record now."""
+        return bool(self.turn) and self.turn[0][0] <= now
+
+    def turns_of(self, now: Micros) -> Iterator[str]:
+        """Yield the jobs whose news are worth a record now."""
+        while self.has_turn(now):
+            due, job = heappop(self.turn)
+            if self.later.get(job) == due:
+                del self.later[job]
+                yield job
+
+    def due(self) -> Iterator[str]:
+        """Yield the jobs that are to be looked at now."""
+        for at in range(self.checked + 1, self.shifts + 1):
+            for job in self.checks.pop(at, ()):
+                if self.check.get(job) == at:
+                    del self.check[job]
+                    yield job
+        self.checked = self.shifts
+
+
+class PendingReasons:
+    """Finds out after each round of a cluster who is told why it waits. A new one looks at all jobs, and finds the same."""
+
+    def __init__(self, pending_queue: PendingQueue, head: Callable[[str], JobRecord]) -> None:
+        """Begin.
+
+        Args:
+            pending_queue: of the cluster's scheduler.
+            head: returns what is known of a job, by its id.
+        """
+        self._pending_queue = pending_queue
+        self._head = head
+        self.forget()
+
+    def forget(self) -> None:
+        """Look at all jobs again: what was found may not have been told."""
+        self._queues: dict[str, _Queue] = {}
+        self._loose: set[str] | None = None
+        """Jobs about which a reason may stand, but for those of kinds; `None`: not known."""
+        self.again: Micros | None = None
+        """When the first of the reasons is worth a record that is not worth one now (microseconds); `None`: none ever is."""
+
+    def find(self, outcome: PendingJobs, now: Micros) -> dict[str, JobExplained]:
+        """Return job → what it is told after a round, queue by queue, the first job of each first."""
+        self.again = None
+        found: dict[str, JobExplained] = {}
+        queues, self._queues = self._queues, {}
+        for name, waiting in sorted(outcome.waiting.items()):
+            queue = self._queues[name] = queues.get(name) or _Queue()
+            seen = _seen(waiting, outcome)
+            change = "other" if name in self._pending_queue.shifts else _difference(queue, seen, waiting)
+            if change == "figures":
+                queue.seen, queue.again = seen, self._figures(name, queue, outcome)
+            if change == "other" or queue.has_turn(now) or (queue.again is not None and queue.again <= now):
+                queue.seen, queue.again = seen, None
+                found |= self._in_queue(name, queue, waiting, outcome, now)
+            if queue.again is not None:
+                self.again = queue.again if self.again is None else min(self.again, queue.again)
+        self._pending_queue.shifts.clear()
+        return found
+
+    def _figures(self, name: str, queue: _Queue, outcome: PendingJobs) -> Micros | None:
+        """Return when the figures of the first jobs are worth a record, where they alone are new (microseconds); `None`: never."""
+        if queue.turns is None:
+            queue.turns = sorted((figures_due(self._head(job.key)), place, job) for place, job in enumerate(queue.first, 1))
+        said: dict[int, JobExplained] = {}
+        for due, place, job in queue.turns:
+            member, before = self._pending_queue.member(job.key), self._head(job.key).reason
+            reason = outcome.explained[job.key] if member is None else _part(outcome.refused[member[1]], job)
+            if id(reason) not in said:
+                said[id(reason)] = explanation(reason, name)
+            if before is None or place != before.place or not same_figures(said[id(reason)], before):
+                return due
+        return None
+
+    def _in_queue(
+        self, name: str, queue: _Queue, waiting: Waiting, outcome: PendingJobs, now: Micros
+    ) -> Iterable[tuple[str, JobExplained]]:
+        own = {key for key, _ in waiting.own}
+        ranks = {kind: rank for rank, kind in waiting.kinds}
+        moved = _moved(queue, own, ranks)
+        others, newcomers = self._pending_queue.shifts.get(name, (0, 0))
+        queue.shifts += others + len(own ^ queue.own) + (newcomers if len(set(ranks.values())) > 1 else 0)
+        queue.own, queue.ranks = own, ranks
+        parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
+        every = len(waiting)
+        first = waiting.first(FIRST)
+        queue.first, queue.turns = [job for _, job in first], None
+        chosen = dict(waiting.own) | dict(first)
+        for rank, kind in waiting.kinds:
+            jobs = _changed(queue, kind, parts[kind], moved=kind in moved)
+            chosen |= {(*rank, job.created, job.key): job for job in jobs}
+        for ident in queue.due():
+            member = self._pending_queue.member(ident)
+            if member is None or member[1] not in ranks:
+                continue
+            key, before = (*ranks[member[1]], member[0].created, ident), self._head(ident).reason
+            if key not in chosen and before is not None and (left := margin(waiting.place(key), before.place)):
+                queue.look_at(ident, left)
+            else:
+                chosen[key] = member[0]
+        for ident in queue.turns_of(now):
+            member = self._pending_queue.member(ident)
+            if member is not None and member[1] in ranks:
+                chosen[*ranks[member[1]], member[0].created, ident] = member[0]
+        queue.told = {
+            kind: found[-1][1] for kind, found in parts.items() if all(same_but_figures(said, found[-1][1]) for _, said in found)
+        }
+        places = {key: at for at, (key, _) in enumerate(first, 1)}
+        own_reasons = {id(reason): reason for reason in (outcome.explained[job.key] for _, job in waiting.own)}
+        own_parts = {ident: explanation(reason, name) for ident, reason in own_reasons.items()}
+        found: list[tuple[str, JobExplained]] = []
+        for key, job in sorted(chosen.items(), key=itemgetter(0)):
+            member = self._pending_queue.member(job.key)
+            said = own_parts[id(outcome.explained[job.key])] if member is None else _part(parts[member[1]], job)
+            place = places.get(key) or waiting.place(key)
+            due = self._due(queue, job.key, said, place, now)
+            if due is not None and due <= now:
+                found.append((job.key, replace(said, place=place, waiting=every, ahead=waiting.ahead(key, _AHEAD))))
+            if due is not None and due > now:
+                queue.put_off(job.key, due)
+                continue
+            queue.later.pop(job.key, None)
+            if member is None:
+                continue
+            before = self._head(job.key).reason
+            queue.look_at(job.key, margin(place, place if due is not None or before is None else before.place))
+        ahead = waiting.last(_AHEAD) if waiting.held else []
+        for place, job in enumerate(waiting.held, every - len(waiting.held) + 1):
+            said = explanation(outcome.explained[job.key], name)
+            due = self._due(queue, job.key, said, place, now)
+            if due is not None and due <= now:
+                found.append((job.key, replace(said, place=place, waiting=every, ahead=ahead[-_AHEAD:])))
+            ahead = [*ahead, job.key]
+        return found
+
+    def _due(self, queue: _Queue, job: str, said: JobExplained, place: int, now: Micros) -> Micros | None:
+        """Return from when on a reason is worth a record; for the first of a queue a round is asked for then."""
+        due = due_at(said, place, self._head(job))
+        if due is not None and due > now and place <= FIRST:
+            queue.again = due if queue.again is None else min(queue.again, due)
+        return due
+
+    def silent(self, outcome: PendingJobs, explained: Collection[str]) -> list[str]:
+        """Return the jobs about which a reason stands though a round has found none, by id.
+
+        Args:
+            outcome: of the round.
+            explained: jobs about which a reason stands.
+        """
+        candidates = set(explained) if self._loose is None else self._loose | self._pending_queue.left
+        self._pending_queue.left.clear()
+        found = [
+            job for job in candidates if job in explained and job not in outcome.explained and not self._is_refused(job, outcome)
+        ]
+        self._loose = {*found, *outcome.explained}
+        return sorted(found)
+
+    def _is_refused(self, job: str, outcome: PendingJobs) -> bool:
+        member = self._pending_queue.member(job)
+        return member is not None and member[1] in outcome.refused
+
+
+def _seen(waiting: Waiting, outcome: PendingJobs) -> _Seen:
+    reasons = [outcome.explained[job.key] for job in (*(job for _, job in waiting.own), *waiting.held)]
+    parts = [outcome.refused[kind] for _, kind in waiting.kinds]
+    who = (waiting.own, waiting.held, waiting.kinds, [[at for at, _ in found] for found in parts])
+    return _Seen(who, reasons + [reason for found in parts for _, reason in found])
+
+
+def _difference(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
+    """Return what has changed since a queue was last looked at.
+
+    `none`: nothing; `figures`: those of reasons, of which the first jobs are told; `other`: who waits, or why.
+    """
+    before = queue.seen
+    if before is None or waiting.held or seen.who != before.who or len(queue.told) < len(waiting.kinds):
+        return "other"
+    if seen.why == before.why:
+        return "none"
+    return "figures" if all(map(told_alike, seen.why, before.why)) else "other"
+
+
+def _changed(queue: _Queue, kind: EquivalenceClass, parts: _Parts, *, moved: bool) -> Iterable[Job]:
+    """Return the jobs of a kind for which something is new: all of them, or those that came since the last round."""
+    fresh = list(kind.fresh.values())
+    kind.fresh.clear()
+    told = queue.told.get(kind)
+    if told is not None and not moved and all(same_but_figures(said, told) for _, said in parts):
+        return fresh
+    return [job for _, _, job in kind.members]
+
+
+def _moved(queue: _Queue, own: set[Key], ranks: Mapping[EquivalenceClass, Key]) -> set[EquivalenceClass | Key]:
+    """Return the kinds that may not stand where they did among the other kinds and the jobs that were explained one by one.
+
+    Who came or went is left out: `_Queue.shifts` counts them.
+    """
+    stayed = ranks.keys() & queue.ranks.keys()
+    if all(ranks[kind] == queue.ranks[kind] for kind in stayed):
+        return set()
+    lone = {key: key[:-2] for key in own & queue.own}
+    before, after = (_order(lone | {kind: ranked[kind] for kind in stayed}) for ranked in (queue.ranks, ranks))
+    for _ in range(2):  # the same end is cut off, then the same beginning
+        while before and before[-1:] == after[-1:]:
+            before.pop()
+            after.pop()
+        before.reverse()
+        after.reverse()
+    return set().union(*after)
+
+
+def _order(ranks: Mapping[EquivalenceClass | Key, Key]) -> list[set[EquivalenceClass | Key]]:
+    """Return what is ranked in order, in sets of those with the same rank."""
+    return [{one for one, _ in equal} for _, equal in groupby(sorted(ranks.items(), key=itemgetter(1)), key=itemgetter(1))]
+
+
+def _part(parts: Sequence[tuple[Position, T]], job: Job) -> T:
+    """Return what holds for a job of a kind."""
+    return parts[max(bisect_right(parts, (job.created, job.key), key=itemgetter(0)) - 1, 0)][1]

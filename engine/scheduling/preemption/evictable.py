@@ -1,0 +1,133 @@
+"""Which nodes could become free enough by evicting: upper bounds that spare looking at victims one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.scheduling.cluster.amounts import TOLERANCE, Amounts
+from engine.scheduling.cluster.entities import Job, Node, PodClass, Task
+from engine.scheduling.cluster.nodes import NodeTable
+from engine.scheduling.plugin_results import Mask
+from engine.scheduling.preemption.victims import could_fit
+from engine.scheduling.session import Session
+from engine.scheduling.victim_classes import VictimClasses
+
+__all__ = ["Evictable"]
+
+_FEW: Final = 4
+"""Nodes that are tried before plugins are asked about all victims at once: mostly one of the first nodes will do."""
+_MANY: Final = 32
+"""Nodes that are tried before they are asked again: while a job is promised places, they name fewer and fewer for it."""
+
+
+class Evictable:
+    """Pods that may be evicted when an action begins, by node."""
+
+    def __init__(self, table: NodeTable, tasks: Sequence[Task], rows: NDArray[np.intp], equivalence_key: NDArray[np.intp]) -> None:
+        """Take the pods in the order of their rows, with a number for each job and class."""
+        self._table = table
+        self._tasks = tasks
+        self._rows = rows
+        every = np.arange(len(table.nodes))
+        self._first = np.searchsorted(rows, every)
+        self._end = np.searchsorted(rows, every, side="right")
+        _, first, self._kind_of = np.unique(equivalence_key, return_index=True, return_inverse=True)
+        self._kinds = VictimClasses([tasks[at] for at in first.tolist()])
+        vectors = [task.pod_class.vector[:, 0] for task in self._kinds.every]
+        self._vectors = np.array(vectors, np.int64).reshape(len(vectors), len(table.resources)).T
+        self._freed = self._sum(np.ones(len(tasks), np.bool_))
+        """What they take of each node. What is evicted meanwhile stays in it and is among what will be idle as well."""
+        self._preemptor: tuple[object, ...] = ()
+        """For whom plugins were asked last, whom they may name, and what those took of each node then."""
+        self._named = np.ones(len(tasks), np.bool_)
+        self._named_freed = self._freed
+
+    @classmethod
+    def of(cls, table: NodeTable, tasks: Iterable[Task]) -> Evictable:
+        """Take pods in any order; those that are on no node of the table are left out."""
+        found = [task for task in tasks if task.node is not None and task.node.row >= 0]
+        rows = np.array([task.node.row for task in found if task.node is not None], np.intp)
+        order = np.argsort(rows, kind="stable")
+        kinds: dict[tuple[Job, PodClass], int] = {}
+        equivalence_key = np.array([kinds.setdefault((task.job, task.pod_class), len(kinds)) for task in found], np.intp)
+        return cls(table, [found[at] for at in order.tolist()], rows[order], equivalence_key[order])
+
+    def without(self, queue: str) -> Evictable:
+        """Return the pods of other queues."""
+        others = np.array([kind.job.queue != queue for kind in self._kinds.every], np.bool_)
+        chosen = np.flatnonzero(others[self._kind_of])
+        return Evictable(self._table, [self._tasks[at] for at in chosen.tolist()], self._rows[chosen], self._kind_of[chosen])
+
+    def _sum(self, tasks: Mask) -> NDArray[np.int64]:
+        """Return what some of the pods take of each node."""
+        amounts = self._vectors[:, self._kind_of] * tasks
+        sums = np.zeros((len(self._vectors), len(self._tasks) + 1), np.int64)
+        np.cumsum(amounts, axis=1, out=sums[:, 1:])
+        found: NDArray[np.int64] = sums[:, self._end] - sums[:, self._first]
+        return found
+
+    def on(self, node: Node) -> Sequence[Task]:
+        """Return the pods that were on a node."""
+        return self._tasks[self._first[node.row] : self._end[node.row]]
+
+    def worth_trying(
+        self,
+        session: Session,
+        point: Literal["preemptable", "reclaimable"],
+        task: Task,
+        rows: NDArray[np.intp],
+        lacking: Amounts,
+    ) -> Iterator[Node]:
+        """Go through the nodes where a task could find room if all pods were evicted that plugins may name.
+
+        Args:
+            session: the session.
+            point: which plugins are asked.
+            task: the task.
+            rows: which nodes, in this order.
+            lacking: how much must be evicted at least, so that the task's queue may take it.
+        """
+        freed, among, batch = self._freed, None, _FEW
+        if self._preemptor == (task.job, task.pod_class, task.priority):
+            freed, among, batch = self._named_freed, self._named, _MANY
+        rows = rows[self._enough(task, freed, lacking)[rows]]
+        while len(rows):
+            for row in rows[:batch].tolist():
+                if could_fit(self._table, task, self._table.nodes[row], self._left(row, among), lacking):
+                    yield self._table.nodes[row]
+            rows = rows[batch:]
+            if len(rows):
+                self._ask(session, point, task)
+                among, batch = self._named, _MANY
+                rows = rows[self._enough(task, self._named_freed, lacking)[rows]]
+
+    def _left(self, row: int, among: Mask | None) -> list[Task]:
+        """Return the pods of a node, or some of them, that have not been evicted yet."""
+        here = range(self._first[row], self._end[row])
+        return [self._tasks[at] for at in here if (among is None or among[at]) and self._tasks[at].status != "Releasing"]
+
+    def _ask(self, session: Session, point: str, task: Task) -> None:
+        """Ask plugins whom they may name for a task.
+
+        For later tasks of the same job they name no more: its share has grown, and that of others has not.
+        """
+        self._preemptor = (task.job, task.pod_class, task.priority)
+        named = session.may_be_named(point, task, self._kinds)
+        kinds = np.array([kind in named for kind in self._kinds.every], np.bool_)
+        self._named = kinds[self._kind_of]
+        left = self._named
+        if session.evicted:
+            left = left & np.array([victim.status != "Releasing" for victim in self._tasks], np.bool_)
+        self._named_freed = self._sum(left)
+
+    def _enough(self, task: Task, freed: NDArray[np.int64], lacking: Amounts) -> Mask:
+        """Return on which nodes evicting so much makes room for a task, and gives its queue back what it lacks."""
+        found: Mask = (self._table.future + freed - task.pod_class.vector >= task.pod_class.least).all(axis=0)
+        for name, amount in lacking.items():
+            if name in self._table.resources:  # else no node was found for the task
+                found &= freed[self._table.resources[name]] >= amount - TOLERANCE
+        return found

@@ -1,0 +1,84 @@
+"""Places that evictions free are kept for the pods that they are for: until nodes have these, or they are gone, or time is over.
+
+The evictions of one round for a job are one promise. It ends before its time only if all of them are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from engine.events.decisions import DecidedEvicted, Placement
+from engine.events.times import Micros
+from engine.scheduling.cluster.job_records import PlaceClaim, Slot
+from engine.scheduling.state.model_sync import sync_job
+from engine.scheduling.state.record_names import head_record
+from engine.scheduling.state.shard import ClusterState, State, TrackedJob
+
+__all__ = ["keep_places", "move_places", "place_taken", "release", "withdraw"]
+
+_MOST: Final = 256
+"""Decisions that are remembered of a job's promises; of more, not all are refused."""
+_OTHERS: Final = ""
+"""Stands for those that are not."""
+
+
+def keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
+    """Keep the places that an eviction frees for the pods that it is for."""
+    claimant = state.jobs.get(data.preemptor)
+    if claimant is None or data.kept_until is None:
+        return
+    head, until = claimant.head, data.kept_until
+    own = data.reason == "Preempted"
+    claims = [PlaceClaim((one.task, one.index, one.attempt), one.node, until, own) for one in data.claims]
+    again = {claim.slot for claim in claims}
+    head.claims = [claim for claim in head.claims if claim.slot not in again] + claims
+    head.evicting[decision if len(head.evicting) < _MOST else _OTHERS] = until
+    state.touched[head_record(claimant.id)] = None
+    sync_job(state, claimant)
+
+
+def move_places(state: State, known: TrackedJob, placements: Iterable[Placement]) -> None:
+    """Keep for pods the places that they are given now, until they have them: a binding may fail."""
+    if known.head.claims:
+        nodes = {(one.task, one.index, one.attempt): one.node for one in placements}
+        _leave(state, known, [replace(claim, node=nodes.get(claim.slot, claim.node)) for claim in known.head.claims])
+
+
+def place_taken(state: State, known: TrackedJob, slot: Slot) -> None:
+    """Keep no place any more for a pod that has a node, or has ended."""
+    if any(claim.slot == slot for claim in known.head.claims):
+        _leave(state, known, [claim for claim in known.head.claims if claim.slot != slot])
+
+
+def release(state: State, cluster: ClusterState, now: Micros) -> None:
+    """Keep no place longer than its time."""
+    for known in _claimants(state, cluster):
+        left = [claim for claim in known.head.claims if claim.until > now]
+        if len(left) < len(known.head.claims):
+            _leave(state, known, left)
+
+
+def withdraw(state: State, cluster: ClusterState, decision: str) -> None:
+    """Keep the places of a promise no longer if the eviction that was refused was the last one that stood for it."""
+    for known in _claimants(state, cluster):
+        head = known.head
+        until = head.evicting.pop(decision, None)
+        if until is not None:
+            stands = until in head.evicting.values()
+            _leave(state, known, [claim for claim in head.claims if stands or claim.until != until])
+
+
+def _claimants(state: State, cluster: ClusterState) -> list[TrackedJob]:
+    return [state.jobs[key] for key in sorted(cluster.model.claimants)]
+
+
+def _leave(state: State, known: TrackedJob, claims: list[PlaceClaim]) -> None:
+    """Keep these places of a job, and no others."""
+    head = known.head
+    head.claims, untils = claims, {claim.until for claim in claims}
+    head.evicting = {decision: until for decision, until in head.evicting.items() if until in untils}
+    state.touched[head_record(known.id)] = None
+    sync_job(state, known)

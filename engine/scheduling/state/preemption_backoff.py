@@ -1,0 +1,49 @@
+"""Pauses of a job: after a refusal nothing is decided about it, after evictions nobody is evicted for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events.times import SECOND, Micros
+from engine.scheduling.cluster.job_records import JobRecord
+from engine.scheduling.state.model_sync import sync_job
+from engine.scheduling.state.record_names import head_record
+from engine.scheduling.state.shard import State
+
+__all__ = ["back_off", "pause"]
+
+_MOST_REFUSALS: Final = 7
+"""So many in a row make a pause of 64 s; more make none that is longer."""
+_LONGEST_PAUSE: Final = 40
+"""Binary logarithm of seconds: 35,000 years, the longest that a record holds."""
+_CALM: Final = 128 * SECOND
+"""Evictions for a job that follow each other faster are in a row, however short its last pause was."""
+
+
+def _pause(times: int) -> Micros:
+    """Return how long to wait after what was in vain so many times: 1 s, each time twice as long."""
+    return SECOND << min(times - 1, _LONGEST_PAUSE)
+
+
+def back_off(state: State, job: str, now: Micros) -> None:
+    """Have nobody evicted for a job for a second, and twice as long after each further round that evicts for it.
+
+    The pause has no cap, and is forgotten only after twice its length: evictions for a job that lead to nothing grow with the
+    logarithm of time.
+    """
+    known = state.jobs.get(job)
+    if known is None or now == known.head.evicted:
+        return
+    head = known.head
+    in_a_row = head.evictions and now - head.evicted <= max(_CALM, 2 * _pause(head.evictions))
+    if now >= head.preemption_backoff:  # else an earlier release decided it, whose pauses had a cap
+        head.evictions = head.evictions + 1 if in_a_row else 1
+    head.evicted, head.preemption_backoff = now, now + _pause(head.evictions)
+    state.touched[head_record(job)] = None
+    sync_job(state, known)
+
+
+def pause(head: JobRecord, moment: Micros) -> None:
+    """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
+    head.refusals += 1
+    head.retry = moment + _pause(min(head.refusals, _MOST_REFUSALS))

@@ -1,0 +1,398 @@
+"""How queues, nodes, tenants and pod groups stand, read from the shard's state; shares are those that a session works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from math import floor, isfinite
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, get_args
+
+from engine.events.scheduling import GroupPhase, JobExplained
+from engine.events.times import Micros
+from engine.scheduling.cluster.amounts import Amounts, add
+from engine.scheduling.cluster.entities import EFFECTS, Job, Status
+from engine.scheduling.cluster.entities import Node as ModelNode
+from engine.scheduling.cluster.queues import Queue
+from engine.scheduling.session import Session
+from engine.scheduling.state.shard import ClusterState, State, TrackedJob
+
+__all__ = [
+    "GroupStanding",
+    "JobName",
+    "NodeStanding",
+    "PodStanding",
+    "QueueStanding",
+    "QuotaStanding",
+    "TenantStanding",
+    "group_standings",
+    "node_standings",
+    "queue_standings",
+    "tenant_standings",
+]
+
+
+class JobName(NamedTuple):
+    """What the job events call a job."""
+
+    namespace: str
+    name: str
+    tenant: str
+
+
+Names = Mapping[str, JobName]
+"""Id of a job → what it is called."""
+Whole = dict[str, int]
+"""Resource → amount: memory in bytes, everything else in thousandths."""
+
+_NAMELESS: Final = JobName("", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """The pod group of a job that is not over."""
+
+    cluster: str
+    job: str
+    """Id."""
+    namespace: str
+    name: str
+    queue: str
+    phase: GroupPhase
+    priority: int
+    min_available: int
+    tasks: dict[str, int]
+    """Task → members that the group needs of it, where it says so."""
+    members: dict[Status, int]
+    """State → how many pods."""
+    reason: JobExplained | None
+    """Why it waits, as was last written down; `None`: nothing is said to hold it up."""
+    promised: tuple[str, ...]
+    """Nodes on which its pods get places that others are about to leave."""
+    held: bool
+    """Nothing is decided about it now: it is parked, being stopped or restarted, or was refused a moment ago."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits to be let in, or some of its pods wait for nodes."""
+        return self.phase in {"", "Pending"} or self.members.get("Pending", 0) > 0
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        reason = self.reason
+        return {
+            "cluster": self.cluster,
+            "job": self.job,
+            "name": f"{self.namespace}/{self.name}",
+            "queue": self.queue,
+            "phase": self.phase,
+            "priority": self.priority,
+            "min_available": self.min_available,
+            "min_available_of_tasks": self.tasks,
+            "members": self.members,
+            "promised": self.promised,
+            "held": self.held,
+            "reason": None if reason is None else reason.reason,
+            "missing": {} if reason is None else reason.missing,
+            "nodes": {} if reason is None else reason.nodes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStanding:
+    """A queue. Its sums are over the jobs that Lahar schedules in it and in the queues below it."""
+
+    cluster: str
+    name: str
+    state: str
+    """`Open`, `Closing` (closed, and some of its jobs are not over), `Closed`, or `Unknown`."""
+    parent: str
+    weight: int
+    priority: int
+    reclaimable: bool
+    capability: Whole
+    guarantee: Whole
+    allocated: Whole
+    """Of pods that have a node and are not on their way out."""
+    requested: Whole
+    """… and of those that wait."""
+    plugin: str
+    """Who says what follows, `proportion` or `capacity`; empty: no plugin limits queues, or the queue has no jobs to share for."""
+    deserved: Whole
+    limit: Whole
+    """The most that it may hold; a resource that it lacks is not limited."""
+    share: float | None
+    """What it holds of what it deserves: of the resource of which that is most."""
+    overused: bool
+    """It holds all that it deserves: it gets no more until others have theirs."""
+    jobs: dict[str, int]
+    """Phase of the pod group → how many jobs."""
+    waiting: tuple[GroupStanding, ...]
+    """Its own jobs that wait, in their order."""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        plain = ("cluster", "name", "state", "parent", "weight", "priority", "reclaimable", "capability", "guarantee", "allocated")
+        more = ("requested", "plugin", "deserved", "limit", "share", "overused", "jobs")
+        return {name: getattr(self, name) for name in plain + more} | {"waiting": [group.document() for group in self.waiting]}
+
+
+@dataclass(frozen=True, slots=True)
+class PodStanding:
+    """A pod on a node."""
+
+    job: str
+    """Id."""
+    namespace: str
+    name: str
+    """Of the job."""
+    task: str
+    index: int
+    attempt: int
+    status: Status
+    ours: bool
+    """Lahar has placed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStanding:
+    """A node."""
+
+    cluster: str
+    name: str
+    ready: str
+    """`True`, `False` or `Unknown`."""
+    cordoned: bool
+    taints: tuple[str, ...]
+    """`KEY=VALUE:EFFECT`"""
+    labels: dict[str, str]
+    allocatable: Whole
+    used: Whole
+    idle: Whole
+    """Below 0: its pods take more than it has."""
+    releasing: Whole
+    """What is used by pods that are on their way out."""
+    pods: tuple[PodStanding, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        plain = ("cluster", "name", "ready", "cordoned", "taints", "labels", "allocatable", "used", "idle", "releasing")
+        return {name: getattr(self, name) for name in plain} | {"pods": [asdict(pod) for pod in self.pods]}
+
+
+class QuotaStanding(NamedTuple):
+    """A quota of a namespace, as it was observed."""
+
+    namespace: str
+    hard: Whole
+    used: Whole
+
+
+@dataclass(frozen=True, slots=True)
+class TenantStanding:
+    """A tenant: one that was applied, or to whom a job that is not over belongs."""
+
+    cluster: str
+    name: str
+    weight: int
+    """Of its share, which plugin `fairshare` compares."""
+    namespaces: tuple[str, ...]
+    """Of its jobs, and its own."""
+    jobs: int
+    """Jobs that are not over."""
+    waiting: int
+    """Those of them that wait for the scheduler."""
+    allocated: Whole
+    """Of its pods that have a node and are not on their way out, whoever has placed them."""
+    quotas: tuple[QuotaStanding, ...]
+    """Of its namespaces."""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "cluster": self.cluster,
+            "name": self.name,
+            "weight": self.weight,
+            "namespaces": self.namespaces,
+            "jobs": self.jobs,
+            "waiting": self.waiting,
+            "allocated": self.allocated,
+            "quotas": [quota._asdict() for quota in self.quotas],
+        }
+
+
+def _whole(amounts: Mapping[str, float]) -> Whole:
+    """Return amounts that somebody has or may have, rounded down."""
+    return {name: floor(amount) for name, amount in sorted(amounts.items()) if amount and isfinite(amount)}
+
+
+# --- pod groups -----------------------------------------------------------------------------------------------------------------
+
+
+def group_standings(state: State, names: Names) -> list[GroupStanding]:
+    """Return the pod groups, by cluster and in the order in which their jobs were opened."""
+    known = [one for one in state.jobs.values() if one.model is not None and not one.head.finished]
+    known.sort(key=lambda one: (one.head.cluster, one.head.created, one.id))
+    return [_group(one, one.model, names) for one in known if one.model is not None]
+
+
+def _group(known: TrackedJob, model: Job, names: Names) -> GroupStanding:
+    head, called = known.head, names.get(known.id, _NAMELESS)
+    members: dict[Status, int] = {status: count for status in EFFECTS if (count := model.count(status))}
+    return GroupStanding(
+        head.cluster,
+        known.id,
+        called.namespace or head.namespace,
+        called.name,
+        model.queue,
+        head.phase,
+        model.priority,
+        model.min_member,
+        dict(model.role_minimum),
+        members,
+        head.reason,
+        tuple(sorted({node for *_, node in head.promised}))
+        if head.reason is None or head.reason.reason == "VictimsLeaving"
+        else (),
+        model.held,
+    )
+
+
+# --- queues ---------------------------------------------------------------------------------------------------------------------
+
+
+def queue_standings(state: State, names: Names, now: Micros) -> list[QueueStanding]:
+    """Return the queues by cluster and name.
+
+    Args:
+        state: of the shard.
+        names: of its jobs.
+        now: the time of the session that is asked for shares and orders (microseconds).
+
+    Raises:
+        PluginError: a plugin fails.
+    """
+    groups = {group.job: group for group in group_standings(state, names)}
+    found = []
+    for _, cluster in sorted(state.clusters.items()):
+        session, _ = cluster.scheduler.open(now, guarded=True)
+        own: dict[str, list[Job]] = {}
+        for ident in groups:
+            if (model := cluster.model.jobs.get(ident)) is not None:
+                own.setdefault(model.queue, []).append(model)
+        for name, queue in sorted(cluster.model.queues.items()):
+            jobs = sorted(own.get(name, ()), key=session.job_key)
+            found.append(_queue(cluster, session, queue, [groups[job.key] for job in jobs]))
+    return found
+
+
+def _queue(cluster: ClusterState, session: Session, queue: Queue, groups: list[GroupStanding]) -> QueueStanding:
+    share = session.share_of(queue)
+    phases = [group.phase or "Pending" for group in groups]
+    return QueueStanding(
+        cluster.id,
+        queue.name,
+        "Open" if queue.open else "Closing" if queue.state == "Closed" and groups else queue.state,
+        queue.parent,
+        queue.weight,
+        queue.priority,
+        queue.reclaimable,
+        _whole(queue.capability),
+        _whole(queue.guarantee),
+        _whole(queue.allocated),
+        _whole(queue.requested),
+        "" if share is None else share.plugin,
+        {} if share is None else _whole(share.deserved),
+        {} if share is None else {name: floor(amount) for name, amount in sorted(share.limit.items()) if isfinite(amount)},
+        None if share is None else share.share,
+        share is not None and session.overused(queue),
+        {phase: count for phase in get_args(GroupPhase) if (count := phases.count(phase))},
+        tuple(group for group in groups if group.waits),
+    )
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------------------
+
+
+def node_standings(state: State, names: Names) -> list[NodeStanding]:
+    """Return the nodes by cluster and name."""
+    return [
+        _node(state, cluster, node, names)
+        for _, cluster in sorted(state.clusters.items())
+        for _, node in sorted(cluster.model.nodes.items())
+    ]
+
+
+def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) -> NodeStanding:
+    model, seen = cluster.model, state.facts.nodes[cluster.id, node.name]
+    model.settle()
+    idle = {name: int(model.table.idle[row, node.row]) for name, row in model.table.resources.items()}
+    releasing: Amounts = {}
+    for task in node.tasks.values():
+        if task.status == "Releasing":
+            add(releasing, task.pod_class.items)
+    # A resource that the node has none of, and of which nothing is taken, is left out.
+    used = {name: node.allocatable.get(name, 0) - amount for name, amount in idle.items()}
+    return NodeStanding(
+        cluster.id,
+        node.name,
+        seen.ready,
+        node.unschedulable,
+        tuple(f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in node.taints),
+        dict(sorted(node.labels.items())),
+        _whole(node.allocatable),
+        _whole(used),
+        {name: floor(idle[name]) for name in sorted(idle) if node.allocatable.get(name, 0) or used[name]},
+        _whole(releasing),
+        tuple(_pods(state, cluster, node.name, names)),
+    )
+
+
+def _pods(state: State, cluster: ClusterState, node: str, names: Names) -> Iterator[PodStanding]:
+    for ident, slot in sorted(cluster.on_node.get(node, ())):
+        known = state.jobs[ident]
+        called = names.get(ident, _NAMELESS)
+        yield PodStanding(
+            ident, called.namespace, called.name, *slot, known.attempts[slot].stands()[0], ours=known.group is not None
+        )
+
+
+# --- tenants --------------------------------------------------------------------------------------------------------------------
+
+
+def tenant_standings(state: State, names: Names) -> list[TenantStanding]:
+    """Return the tenants by cluster and name."""
+    jobs: dict[tuple[str, str], list[TrackedJob]] = {
+        (cluster, name): [] for cluster, kind, name in state.facts.objects if kind == "Tenant"
+    }
+    for known in state.jobs.values():
+        if tenant := names.get(known.id, _NAMELESS).tenant:
+            jobs.setdefault((known.head.cluster, tenant), []).append(known)
+    return [_tenant(state.cluster(cluster), name, known) for (cluster, name), known in sorted(jobs.items(), key=itemgetter(0))]
+
+
+def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantStanding:
+    cluster.model.settle()
+    namespaces = {name, *(known.head.namespace for known in jobs)}
+    allocated: Amounts = {}
+    for known in jobs:
+        for task in known.tasks.values():
+            if task.node is not None and EFFECTS[task.status].counted:
+                add(allocated, task.pod_class.items)
+    return TenantStanding(
+        cluster.id,
+        name,
+        cluster.model.namespace_weights.get(name, 1),
+        tuple(sorted(namespaces)),
+        sum(not known.head.finished for known in jobs),
+        sum(known.id in cluster.waiting for known in jobs),
+        _whole(allocated),
+        tuple(_quotas(cluster, namespaces)),
+    )
+
+
+def _quotas(cluster: ClusterState, namespaces: Iterable[str]) -> Iterator[QuotaStanding]:
+    for quota in cluster.model.quotas:
+        if quota.namespace in namespaces:
+            used = {name: floor(quota.used.get(name, 0)) for name in sorted(quota.hard)}
+            yield QuotaStanding(quota.namespace, {name: floor(amount) for name, amount in sorted(quota.hard.items())}, used)
