@@ -28,7 +28,7 @@ from engine.events.outcomes import Fault
 from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding, Unfinished
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation
-from engine.history.budgets import BudgetStanding
+from engine.history.budgets import TenantBudgetStatus
 from engine.history.dead_letters import Letter
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
@@ -39,7 +39,7 @@ from engine.history.timeline import Timeline
 from engine.history.view import JobView
 from engine.log.errors import LogError
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.status import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding
+from engine.scheduling.status import GroupStatus, NodeStatus, PodStatus, QueueStatus, QuotaStatus, TenantStatus
 from engine.simulation import SimulationError
 from engine.simulation.comparison import Comparison, Figure
 from statemachines.errors import LaharError, UnknownNameError
@@ -51,7 +51,6 @@ __all__ = [
     "AppliedObject",
     "Bill",
     "Bills",
-    "BudgetStanding",
     "Change",
     "ClusterAsOf",
     "Comparison",
@@ -64,7 +63,7 @@ __all__ = [
     "Figure",
     "Filter",
     "Finding",
-    "GroupStanding",
+    "GroupStatus",
     "HistoryError",
     "Ingested",
     "Invoice",
@@ -74,21 +73,22 @@ __all__ = [
     "LaharError",
     "Letter",
     "LogError",
-    "NodeStanding",
+    "NodeStatus",
     "NotFoundError",
     "NoticeView",
     "PeriodError",
-    "PodStanding",
+    "PodStatus",
     "Preemptions",
-    "QueueStanding",
-    "QuotaStanding",
+    "QueueStatus",
+    "QuotaStatus",
     "Record",
     "RecordExplanation",
     "RequestError",
     "Scheduling",
     "SimulationError",
     "Taken",
-    "TenantStanding",
+    "TenantBudgetStatus",
+    "TenantStatus",
     "Timeline",
     "TokenError",
     "Unfinished",

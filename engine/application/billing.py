@@ -33,7 +33,7 @@ from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at, uncharged
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
-from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
+from engine.history.budgets import TenantBudgetStatus, check_budgets, tenant_budget_statuses
 from engine.history.closings import Closing, closings, is_behind
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
@@ -227,12 +227,12 @@ class Bills:
         """Return when open attempts are recorded whose use in a month is not recorded yet; see `engine.history.billing`."""
         return recorded_at(self._source, month.start, month.end)
 
-    def budgets(self, *, period: str | None = None, tenant: str | None = None) -> list[BudgetStanding]:
+    def budgets(self, *, period: str | None = None, tenant: str | None = None) -> list[TenantBudgetStatus]:
         """Return what is spent of each budget, by month and tenant; arguments and errors as of `records`.
 
         Months for which no budget of the tenant is known are left out. Those too old to be compared (docs/billing.md) are not.
         """
-        found = budget_standings(self._source, self.invoices(period=period, tenant=tenant), period)
+        found = tenant_budget_statuses(self._source, self.invoices(period=period, tenant=tenant), period)
         return [one for one in found if tenant in (None, one.tenant)]
 
     def verify(self) -> Iterator[Finding | Unfinished]:

@@ -27,22 +27,22 @@ from engine.scheduling.errors import PluginError
 from engine.scheduling.stage import SchedulingStage
 from engine.scheduling.state.shard import State
 from engine.scheduling.status import (
-    GroupStanding,
+    GroupStatus,
     JobName,
-    NodeStanding,
-    QueueStanding,
-    TenantStanding,
-    group_standings,
-    node_standings,
-    queue_standings,
-    tenant_standings,
+    NodeStatus,
+    QueueStatus,
+    TenantStatus,
+    group_statuses,
+    node_statuses,
+    queue_statuses,
+    tenant_statuses,
 )
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Scheduling"]
 
 
-class _Standing(Protocol):
+class _Status(Protocol):
     @property
     def cluster(self) -> str: ...
 
@@ -50,7 +50,7 @@ class _Standing(Protocol):
     def name(self) -> str: ...
 
 
-S = TypeVar("S", bound=_Standing)
+S = TypeVar("S", bound=_Status)
 
 
 @checked_methods
@@ -94,31 +94,31 @@ class Scheduling:
         self.at: Final = at
         """As of when the shard was read (microseconds); `None`: now."""
 
-    def queues(self, cluster: str | None = None) -> list[QueueStanding]:
+    def queues(self, cluster: str | None = None) -> list[QueueStatus]:
         """Return the queues, of one cluster or all, by cluster and name.
 
         Raises:
             ValueError: a plugin fails.
         """
         try:
-            found = queue_standings(self._state, self._names, self._now)
+            found = queue_statuses(self._state, self._names, self._now)
         except PluginError as error:
             raise RequestError(f"shares cannot be worked out: {error}; correct the plugin, or take it out") from error
         return _of(cluster, found)
 
-    def nodes(self, cluster: str | None = None) -> list[NodeStanding]:
+    def nodes(self, cluster: str | None = None) -> list[NodeStatus]:
         """Return the nodes, of one cluster or all, by cluster and name."""
-        return _of(cluster, node_standings(self._state, self._names))
+        return _of(cluster, node_statuses(self._state, self._names))
 
-    def tenants(self, cluster: str | None = None) -> list[TenantStanding]:
+    def tenants(self, cluster: str | None = None) -> list[TenantStatus]:
         """Return the tenants, of one cluster or all, by cluster and name."""
-        return _of(cluster, tenant_standings(self._state, self._names))
+        return _of(cluster, tenant_statuses(self._state, self._names))
 
-    def pod_groups(self, cluster: str | None = None) -> list[GroupStanding]:
+    def pod_groups(self, cluster: str | None = None) -> list[GroupStatus]:
         """Return the pod groups of jobs that Lahar schedules and that are not over, the oldest job first."""
-        return _of(cluster, group_standings(self._state, self._names))
+        return _of(cluster, group_statuses(self._state, self._names))
 
-    def queue(self, name: str, cluster: str | None = None) -> QueueStanding:
+    def queue(self, name: str, cluster: str | None = None) -> QueueStatus:
         """Return a queue.
 
         Raises:
@@ -127,15 +127,15 @@ class Scheduling:
         """
         return _one("queue", name, self.queues, cluster)
 
-    def node(self, name: str, cluster: str | None = None) -> NodeStanding:
+    def node(self, name: str, cluster: str | None = None) -> NodeStatus:
         """Return a node; errors as of `queue`."""
         return _one("node", name, self.nodes, cluster)
 
-    def tenant(self, name: str, cluster: str | None = None) -> TenantStanding:
+    def tenant(self, name: str, cluster: str | None = None) -> TenantStatus:
         """Return a tenant; errors as of `queue`."""
         return _one("tenant", name, self.tenants, cluster)
 
-    def pod_group(self, job: str) -> GroupStanding:
+    def pod_group(self, job: str) -> GroupStatus:
         """Return the pod group of a job.
 
         Raises:

@@ -30,7 +30,7 @@ from engine.events.decimals import plain
 from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
-from engine.history.budgets import BudgetStanding
+from engine.history.budgets import TenantBudgetStatus
 from engine.history.formatting import exact, plural
 from engine.history.formatting import moment as when
 from engine.log.producer_time import wall_clock as now
@@ -213,7 +213,7 @@ def budgets(
             output.warn(f"{one.period} {one.tenant}: {text}")
 
 
-def _standing(one: BudgetStanding) -> tuple[str, ...]:
+def _standing(one: TenantBudgetStatus) -> tuple[str, ...]:
     amount = plain(one.budget.amount)
     said = [f"{event.data.threshold} % {when(event.time)}" for event in one.crossed if event.data.budget == amount]
     spent = f"{rounded(one.spent, one.currency)} {one.currency or one.budget.currency}"

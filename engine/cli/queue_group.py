@@ -31,7 +31,7 @@ from engine.cli.standings import (
 from engine.history.formatting import amount
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import opened
-from engine.scheduling.status import QueueStanding
+from engine.scheduling.status import QueueStatus
 
 __all__ = ["queues"]
 
@@ -81,7 +81,7 @@ def _number(name: str, value: int) -> str:
     return amount(name, value).partition(" ")[0]
 
 
-def _share(queue: QueueStanding) -> str:
+def _share(queue: QueueStatus) -> str:
     return NONE if queue.share is None else f"{queue.share:.0%}"
 
 

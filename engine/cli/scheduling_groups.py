@@ -27,7 +27,7 @@ from engine.cli.standings import (
 from engine.history.formatting import plural
 from engine.history.waiting import Waiting, waiting_of
 from engine.log.port import SearchableLog
-from engine.scheduling.status import GroupStanding, NodeStanding
+from engine.scheduling.status import GroupStatus, NodeStatus
 
 __all__ = ["nodes", "pod_groups", "tenants"]
 
@@ -63,7 +63,7 @@ def list_nodes(
     print_list(output, found, headings, rows, {"NODE", "TAINTS", "USED", "IDLE"}, {"PODS"})
 
 
-def _state(node: NodeStanding) -> str:
+def _state(node: NodeStatus) -> str:
     ready = {"True": "Ready", "False": "NotReady"}.get(node.ready, "Unknown")
     return f"{ready}, cordoned" if node.cordoned else ready
 
@@ -177,7 +177,7 @@ def show_pod_group(
 ) -> None:
     """Show a job's pod group: its phase, its members by state, and why it waits."""
 
-    def question(asked: Scheduling, source: SearchableLog) -> tuple[GroupStanding, Waiting | None]:
+    def question(asked: Scheduling, source: SearchableLog) -> tuple[GroupStatus, Waiting | None]:
         group = asked.pod_group(job)
         return group, waiting_of(source, group.job, asked.at)
 

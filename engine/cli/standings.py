@@ -19,7 +19,7 @@ from engine.history.formatting import amount
 from engine.log.port import SearchableLog
 from engine.runtime.opening import opened
 from engine.runtime.stages import SCHEDULING_OFF
-from engine.scheduling.status import GroupStanding
+from engine.scheduling.status import GroupStatus
 
 __all__ = [
     "NONE",
@@ -51,7 +51,7 @@ UNLISTED: Final = frozenset({"pods"})
 """Resources that lists leave out; `show` has all."""
 
 
-class _Standing(Protocol):
+class _Status(Protocol):
     @property
     def cluster(self) -> str: ...
 
@@ -79,7 +79,7 @@ def answer(
         return output, question(asked, source)
 
 
-def shown_as_json(output: Output, found: _Standing) -> bool:
+def shown_as_json(output: Output, found: _Status) -> bool:
     """Show its JSON if that is wanted; returns whether it was."""
     if output.as_json:
         output.record(found.document())
@@ -88,7 +88,7 @@ def shown_as_json(output: Output, found: _Standing) -> bool:
 
 def print_list(
     output: Output,
-    found: Sequence[_Standing],
+    found: Sequence[_Status],
     headings: tuple[str, ...],
     rows: Iterable[tuple[str, ...]],
     wide: set[str],
@@ -140,7 +140,7 @@ def counts_text(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or NONE
 
 
-def group_cells(group: GroupStanding) -> tuple[str, ...]:
+def group_cells(group: GroupStatus) -> tuple[str, ...]:
     """Return the cells of a pod group's row: job, phase, minimum, pods, reason."""
     return (
         f"{group.namespace}/{group.name}",
@@ -151,7 +151,7 @@ def group_cells(group: GroupStanding) -> tuple[str, ...]:
     )
 
 
-def _reason(group: GroupStanding) -> str:
+def _reason(group: GroupStatus) -> str:
     """Return why a group waits, in a few words."""
     said = group.reason
     if group.promised:

@@ -18,13 +18,13 @@ from engine.history.reading import cluster_facts
 from engine.history.taken_inputs import TakenInputs
 from engine.log.port import SearchableLog
 
-__all__ = ["BudgetStanding", "budget_standings", "check_budgets"]
+__all__ = ["TenantBudgetStatus", "check_budgets", "tenant_budget_statuses"]
 
 _STAGE = BudgetsStage()
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetStanding:
+class TenantBudgetStatus:
     """Spending of a tenant against a month's budget."""
 
     tenant: str
@@ -77,7 +77,7 @@ class BudgetStanding:
         }
 
 
-def budget_standings(log: SearchableLog, invoices: Iterable[Invoice], period: str | None = None) -> list[BudgetStanding]:
+def tenant_budget_statuses(log: SearchableLog, invoices: Iterable[Invoice], period: str | None = None) -> list[TenantBudgetStatus]:
     """Return the spending against each budget, by month and tenant.
 
     Args:
@@ -100,13 +100,13 @@ def budget_standings(log: SearchableLog, invoices: Iterable[Invoice], period: st
         for since, _ in tenant.budgets[-1:]:
             if period in {None, since} and not any(of == name and month >= since for month, of in found):
                 found[since, name] = Invoice(name, since)
-    standings = []
+    statuses = []
     for (month, name), invoice in sorted(found.items()):
         known = state.tenants.get(name)
         if known is not None and (budget := known.budget(month)) is not None:
             crossings = tuple(said.get((name, month), ()))
-            standings.append(BudgetStanding(name, month, budget, invoice.total.amount, invoice.currency, crossings))
-    return standings
+            statuses.append(TenantBudgetStatus(name, month, budget, invoice.total.amount, invoice.currency, crossings))
+    return statuses
 
 
 def _said(log: SearchableLog) -> Mapping[tuple[int, int], Event[Any]]:

@@ -18,17 +18,17 @@ from engine.scheduling.session import Session
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
 __all__ = [
-    "GroupStanding",
+    "GroupStatus",
     "JobName",
-    "NodeStanding",
-    "PodStanding",
-    "QueueStanding",
-    "QuotaStanding",
-    "TenantStanding",
-    "group_standings",
-    "node_standings",
-    "queue_standings",
-    "tenant_standings",
+    "NodeStatus",
+    "PodStatus",
+    "QueueStatus",
+    "QuotaStatus",
+    "TenantStatus",
+    "group_statuses",
+    "node_statuses",
+    "queue_statuses",
+    "tenant_statuses",
 ]
 
 
@@ -49,7 +49,7 @@ _NAMELESS: Final = JobName("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStanding:
+class GroupStatus:
     """The pod group of a job that is not over."""
 
     cluster: str
@@ -99,7 +99,7 @@ class GroupStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueueStatus:
     """A queue. Its sums are over the jobs that Lahar schedules in it and in the queues below it."""
 
     cluster: str
@@ -127,7 +127,7 @@ class QueueStanding:
     """It holds all that it deserves: it gets no more until others have theirs."""
     jobs: dict[str, int]
     """Phase of the pod group → how many jobs."""
-    waiting: tuple[GroupStanding, ...]
+    waiting: tuple[GroupStatus, ...]
     """Its own jobs that wait, in their order."""
 
     def document(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class QueueStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class PodStanding:
+class PodStatus:
     """A pod on a node."""
 
     job: str
@@ -155,7 +155,7 @@ class PodStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStanding:
+class NodeStatus:
     """A node."""
 
     cluster: str
@@ -172,7 +172,7 @@ class NodeStanding:
     """Below 0: its pods take more than it has."""
     releasing: Whole
     """What is used by pods that are on their way out."""
-    pods: tuple[PodStanding, ...]
+    pods: tuple[PodStatus, ...]
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -180,7 +180,7 @@ class NodeStanding:
         return {name: getattr(self, name) for name in plain} | {"pods": [asdict(pod) for pod in self.pods]}
 
 
-class QuotaStanding(NamedTuple):
+class QuotaStatus(NamedTuple):
     """A quota of a namespace, as it was observed."""
 
     namespace: str
@@ -189,7 +189,7 @@ class QuotaStanding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TenantStanding:
+class TenantStatus:
     """A tenant: one that was applied, or to whom a job that is not over belongs."""
 
     cluster: str
@@ -204,7 +204,7 @@ class TenantStanding:
     """Those of them that wait for the scheduler."""
     allocated: Whole
     """Of its pods that have a node and are not on their way out, whoever has placed them."""
-    quotas: tuple[QuotaStanding, ...]
+    quotas: tuple[QuotaStatus, ...]
     """Of its namespaces."""
 
     def document(self) -> dict[str, Any]:
@@ -229,17 +229,17 @@ def _whole(amounts: Mapping[str, float]) -> Whole:
 # --- pod groups -----------------------------------------------------------------------------------------------------------------
 
 
-def group_standings(state: State, names: Names) -> list[GroupStanding]:
+def group_statuses(state: State, names: Names) -> list[GroupStatus]:
     """Return the pod groups, by cluster and in the order in which their jobs were opened."""
     known = [one for one in state.jobs.values() if one.model is not None and not one.head.finished]
     known.sort(key=lambda one: (one.head.cluster, one.head.created, one.id))
     return [_group(one, one.model, names) for one in known if one.model is not None]
 
 
-def _group(known: TrackedJob, model: Job, names: Names) -> GroupStanding:
+def _group(known: TrackedJob, model: Job, names: Names) -> GroupStatus:
     head, called = known.head, names.get(known.id, _NAMELESS)
     members: dict[Status, int] = {status: count for status in EFFECTS if (count := model.count(status))}
-    return GroupStanding(
+    return GroupStatus(
         head.cluster,
         known.id,
         called.namespace or head.namespace,
@@ -261,7 +261,7 @@ def _group(known: TrackedJob, model: Job, names: Names) -> GroupStanding:
 # --- queues ---------------------------------------------------------------------------------------------------------------------
 
 
-def queue_standings(state: State, names: Names, now: Micros) -> list[QueueStanding]:
+def queue_statuses(state: State, names: Names, now: Micros) -> list[QueueStatus]:
     """Return the queues by cluster and name.
 
     Args:
@@ -272,7 +272,7 @@ def queue_standings(state: State, names: Names, now: Micros) -> list[QueueStandi
     Raises:
         PluginError: a plugin fails.
     """
-    groups = {group.job: group for group in group_standings(state, names)}
+    groups = {group.job: group for group in group_statuses(state, names)}
     found = []
     for _, cluster in sorted(state.clusters.items()):
         session, _ = cluster.scheduler.open(now, guarded=True)
@@ -286,10 +286,10 @@ def queue_standings(state: State, names: Names, now: Micros) -> list[QueueStandi
     return found
 
 
-def _queue(cluster: ClusterState, session: Session, queue: Queue, groups: list[GroupStanding]) -> QueueStanding:
+def _queue(cluster: ClusterState, session: Session, queue: Queue, groups: list[GroupStatus]) -> QueueStatus:
     share = session.share_of(queue)
     phases = [group.phase or "Pending" for group in groups]
-    return QueueStanding(
+    return QueueStatus(
         cluster.id,
         queue.name,
         "Open" if queue.open else "Closing" if queue.state == "Closed" and groups else queue.state,
@@ -314,7 +314,7 @@ def _queue(cluster: ClusterState, session: Session, queue: Queue, groups: list[G
 # --- nodes ----------------------------------------------------------------------------------------------------------------------
 
 
-def node_standings(state: State, names: Names) -> list[NodeStanding]:
+def node_statuses(state: State, names: Names) -> list[NodeStatus]:
     """Return the nodes by cluster and name."""
     return [
         _node(state, cluster, node, names)
@@ -323,7 +323,7 @@ def node_standings(state: State, names: Names) -> list[NodeStanding]:
     ]
 
 
-def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) -> NodeStanding:
+def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) -> NodeStatus:
     model, seen = cluster.model, state.facts.nodes[cluster.id, node.name]
     model.settle()
     idle = {name: int(model.table.idle[row, node.row]) for name, row in model.table.resources.items()}
@@ -333,7 +333,7 @@ def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) ->
             add(releasing, task.pod_class.items)
     # A resource that the node has none of, and of which nothing is taken, is left out.
     used = {name: node.allocatable.get(name, 0) - amount for name, amount in idle.items()}
-    return NodeStanding(
+    return NodeStatus(
         cluster.id,
         node.name,
         seen.ready,
@@ -348,19 +348,17 @@ def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) ->
     )
 
 
-def _pods(state: State, cluster: ClusterState, node: str, names: Names) -> Iterator[PodStanding]:
+def _pods(state: State, cluster: ClusterState, node: str, names: Names) -> Iterator[PodStatus]:
     for ident, slot in sorted(cluster.on_node.get(node, ())):
         known = state.jobs[ident]
         called = names.get(ident, _NAMELESS)
-        yield PodStanding(
-            ident, called.namespace, called.name, *slot, known.attempts[slot].stands()[0], ours=known.group is not None
-        )
+        yield PodStatus(ident, called.namespace, called.name, *slot, known.attempts[slot].stands()[0], ours=known.group is not None)
 
 
 # --- tenants --------------------------------------------------------------------------------------------------------------------
 
 
-def tenant_standings(state: State, names: Names) -> list[TenantStanding]:
+def tenant_statuses(state: State, names: Names) -> list[TenantStatus]:
     """Return the tenants by cluster and name."""
     jobs: dict[tuple[str, str], list[TrackedJob]] = {
         (cluster, name): [] for cluster, kind, name in state.facts.objects if kind == "Tenant"
@@ -371,7 +369,7 @@ def tenant_standings(state: State, names: Names) -> list[TenantStanding]:
     return [_tenant(state.cluster(cluster), name, known) for (cluster, name), known in sorted(jobs.items(), key=itemgetter(0))]
 
 
-def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantStanding:
+def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantStatus:
     cluster.model.settle()
     namespaces = {name, *(known.head.namespace for known in jobs)}
     allocated: Amounts = {}
@@ -379,7 +377,7 @@ def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantS
         for task in known.tasks.values():
             if task.node is not None and EFFECTS[task.status].counted:
                 add(allocated, task.pod_class.items)
-    return TenantStanding(
+    return TenantStatus(
         cluster.id,
         name,
         cluster.model.namespace_weights.get(name, 1),
@@ -391,8 +389,8 @@ def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantS
     )
 
 
-def _quotas(cluster: ClusterState, namespaces: Iterable[str]) -> Iterator[QuotaStanding]:
+def _quotas(cluster: ClusterState, namespaces: Iterable[str]) -> Iterator[QuotaStatus]:
     for quota in cluster.model.quotas:
         if quota.namespace in namespaces:
             used = {name: floor(quota.used.get(name, 0)) for name in sorted(quota.hard)}
-            yield QuotaStanding(quota.namespace, {name: floor(amount) for name, amount in sorted(quota.hard.items())}, used)
+            yield QuotaStatus(quota.namespace, {name: floor(amount) for name, amount in sorted(quota.hard.items())}, used)

@@ -10,7 +10,7 @@ import pytest
 from test_billing import BOOK, TRACE
 
 from engine.events.budgets import Budget
-from engine.history.budgets import BudgetStanding
+from engine.history.budgets import TenantBudgetStatus
 
 BUDGET = """\
 apiVersion: lahar.dev/v1
@@ -56,7 +56,7 @@ def test_what_is_spent_is_what_the_invoice_says(spent):
 def test_less_than_a_tenth_of_a_percent_below_zero_has_no_sign():
     """A month in which reversals exceed what is spent."""
     budget = Budget(amount="1000", currency="EUR")
-    told = [f"{BudgetStanding('t', '2026-10', budget, Decimal(spent), 'EUR', ()).percent:f}" for spent in ("-0.5", "0", "-1.5")]
+    told = [f"{TenantBudgetStatus('t', '2026-10', budget, Decimal(spent), 'EUR', ()).percent:f}" for spent in ("-0.5", "0", "-1.5")]
     assert told == ["0.0", "0.0", "-0.1"]
 
 
