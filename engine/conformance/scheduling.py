@@ -10,12 +10,11 @@ from engine.conformance.content import Content
 from engine.scheduling.actions.backfill import best_effort_tasks
 from engine.scheduling.actions.shuffle import shuffled
 from engine.scheduling.cluster.amounts import read_amounts
-from engine.scheduling.cluster.phases import phase_at_end
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.placement import Placement
 from engine.scheduling.plugins.capacity import queue_share
 from engine.scheduling.plugins.gang import only_terminating
-from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.scheduler import Scheduler, phase_at_end
 from engine.scheduling.session import Session
 
 __all__ = ["SCHEDULING_KINDS"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from heapq import heappush
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -22,12 +21,11 @@ from engine.events.decisions import SCHEDULER, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.outcomes import JobParked, JobUnparked
-from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import thing_record
-from engine.scheduling.cluster.job_records import AnsweredKind, Attempt, Group, JobRecord, PendingDecision
-from engine.scheduling.notices.membership import confirm, note_phase, note_run
-from engine.scheduling.plugins.gang import is_whole
-from engine.scheduling.state.kept_places import place_taken, withdraw
+from engine.scheduling.cluster.job_records import Attempt, Group, JobRecord
+from engine.scheduling.decision_answers import accepted, answered, refused
+from engine.scheduling.preemption.backoff import pause
+from engine.scheduling.preemption.kept_places import place_taken, withdraw
 from engine.scheduling.state.model_sync import (
     forget_job,
     remove_attempt,
@@ -38,12 +36,12 @@ from engine.scheduling.state.model_sync import (
     touch,
     touch_attempt,
 )
-from engine.scheduling.state.preemption_backoff import pause
 from engine.scheduling.state.record_names import cluster_record, group_record, page_record
+from engine.scheduling.state.round_requests import request_round
 from engine.scheduling.state.shard import State, TrackedJob
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer"]
+__all__ = ["absorb"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -92,15 +90,6 @@ def _drop_if_empty(state: State, cluster: str) -> None:
         state.touched[cluster_record(cluster)] = None
 
 
-def _changed(state: State, known: TrackedJob, event: Event[Data], *, runs: bool = False) -> None:
-    """Note that a round has something to look at; it is another thing that pods run whose gangs all have their places."""
-    note_run(state, known)
-    cluster = state.cluster(known.head.cluster)
-    only_runs = runs and known.model is not None and is_whole(known.model)
-    cluster.changed(event.recordedtime, event.id, "other" if known.group is None else "ran" if only_runs else "own")
-    state.touched[cluster_record(cluster.id)] = None
-
-
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +103,7 @@ def _open(state: State, event: Event[Data], data: JobOpened) -> None:
         head.seen = event.sequence
         state.touched[group_record(known.id)] = None
         sync_job(state, known)
-        _changed(state, known, event)
+        request_round(state, known, event)
     touch(state, known)
 
 
@@ -132,19 +121,21 @@ def _revised(state: State, known: TrackedJob, event: Event[JobRevised]) -> None:
             _drop(state, known, attempt)
         state.touched[group_record(known.id)] = None
         sync_spec(state, known)
-        _changed(state, known, event)
+        request_round(state, known, event)
 
 
 def _phase_changed(state: State, known: TrackedJob, event: Event[JobPhaseChanged]) -> None:
     phase, head = event.data.phase, known.head
     head.aborted = phase in {"Aborting", "Aborted"}
     head.finished = phase in FINISHED_JOB_PHASES
-    note_phase(head, event)
+    head.job_phase, head.moved = phase, event.id
+    if phase == "Running" and not head.runs_since:
+        head.runs_since = event.time
     if phase == "Pending":
         head.grouped = True
     if known.group is not None:
         sync_job(state, known)
-        _changed(state, known, event, runs=phase == "Running")
+        request_round(state, known, event, runs=phase == "Running")
     touch(state, known)
     _close_if_over(state, known)
 
@@ -156,19 +147,19 @@ def _action_taken(state: State, known: TrackedJob, event: Event[ActionTaken]) ->
     head.grouped, head.enqueued, head.enqueuing = False, False, ""
     head.phase, head.promised, head.unschedulable, head.claims, head.evicting = "Pending", [], "", [], {}
     sync_job(state, known)
-    _changed(state, known, event)
+    request_round(state, known, event)
 
 
 def _parked(state: State, known: TrackedJob, event: Event[JobParked | JobUnparked]) -> None:
     known.head.parked = isinstance(event.data, JobParked)
     sync_job(state, known)
     if known.group is not None:
-        _changed(state, known, event)
+        request_round(state, known, event)
     touch(state, known)
 
 
 def _forgotten(state: State, known: TrackedJob, event: Event[JobForgotten]) -> None:
-    _changed(state, known, event)
+    request_round(state, known, event)
     _forget(state, known)
 
 
@@ -216,13 +207,13 @@ def _absorb_attempt(state: State, known: TrackedJob, event: Event[Data], data: A
             else:
                 known.live -= 1
                 _drop(state, known, attempt)
-            _changed(state, known, event)
+            request_round(state, known, event)
             _close_if_over(state, known)
             return
         case _:
             return
     touch_attempt(state, known, attempt)
-    _changed(state, known, event, runs=isinstance(data, AttemptRunning))
+    request_round(state, known, event, runs=isinstance(data, AttemptRunning))
 
 
 def _start(state: State, known: TrackedJob, event: Event[Data], data: AttemptStarted) -> None:
@@ -238,7 +229,7 @@ def _start(state: State, known: TrackedJob, event: Event[Data], data: AttemptSta
     touch(state, known)
     touch_attempt(state, known, attempt)
     if known.group is not None:
-        _changed(state, known, event)
+        request_round(state, known, event)
 
 
 def _end(state: State, known: TrackedJob, attempt: Attempt, data: AttemptEnded) -> None:
@@ -270,7 +261,7 @@ def _effect_requested(state: State, known: TrackedJob, event: Event[EffectReques
     if not attempt.live:
         if data.effect == "delete_pod":  # its end counts for its gang no more: the replica is made again, or is surplus
             _drop(state, known, attempt)
-            _changed(state, known, event)
+            request_round(state, known, event)
     elif data.effect == "bind_pod":
         known.bindings.pop(attempt.binding, None)
         attempt.binding = event.id
@@ -279,7 +270,7 @@ def _effect_requested(state: State, known: TrackedJob, event: Event[EffectReques
     elif data.effect == "delete_pod":
         attempt.leaving = True
         touch_attempt(state, known, attempt)
-        _changed(state, known, event)
+        request_round(state, known, event)
 
 
 def _effect_settled(state: State, known: TrackedJob, event: Event[EffectSettled]) -> None:
@@ -293,97 +284,18 @@ def _effect_settled(state: State, known: TrackedJob, event: Event[EffectSettled]
             pause(known.head, event.recordedtime)
         sync_job(state, known)
         touch(state, known)
-        _changed(state, known, event)
+        request_round(state, known, event)
     touch_attempt(state, known, attempt)
-
-
-# --- answers --------------------------------------------------------------------------------------------------------------------
-
-
-def await_answer(state: State, known: TrackedJob, decision: str, kind: AnsweredKind, due: Micros) -> None:
-    """Have a decision count as late if it is not answered in time."""
-    known.head.open[decision] = PendingDecision(kind, due)
-    heappush(state.unanswered, (due, known.id, decision))
-
-
-def _free(state: State, known: TrackedJob, decision: str) -> None:
-    """Free what a decision holds that was refused."""
-    head, found = known.head, known.head.open.pop(decision, None)
-    if head.noticing == decision:
-        head.noticing = ""
-    if head.enqueuing == decision:
-        head.enqueuing = ""
-        if head.phase == "Inqueue":
-            head.phase = "Pending"
-    if found is not None and found.kind != "enqueued":
-        claims = [one for one in known.attempts.values() if one.claim is not None and one.claim.decision == decision]
-        for attempt in claims:
-            attempt.claim = None
-            touch_attempt(state, known, attempt)
-    touch(state, known)
-    sync_job(state, known)
-
-
-def _accepted(state: State, known: TrackedJob, event: Event[DecisionAccepted]) -> None:
-    data, head = event.data, known.head
-    if known.group is None:
-        return
-    if data.kind != "bound":  # that is done when a node has taken a pod
-        head.refusals = 0
-    head.open.pop(data.decision, None)
-    if data.kind == "enqueued":
-        head.enqueued, head.enqueuing = True, ""
-        if head.phase == "Pending":
-            head.phase = "Inqueue"
-            sync_job(state, known)
-            _changed(state, known, event)
-        return
-    if data.kind in {"noticed", "notice_ended"}:
-        for left in confirm(state, known, event):
-            touch_attempt(state, known, left)
-        sync_job(state, known)
-        _changed(state, known, event)
-        return
-    for placed in data.placements if data.kind == "bound" else ():
-        attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
-        if attempt is not None and attempt.phase == "Pending":
-            attempt.decided, attempt.claim = placed.node, None
-            touch_attempt(state, known, attempt)
-    for key in data.attempts:
-        attempt = known.attempts.get((key.task, key.index, key.attempt))
-        if attempt is not None and attempt.live:
-            attempt.leaving, attempt.claim = True, None
-            touch_attempt(state, known, attempt)
-
-
-def _answered(state: State, known: TrackedJob, event: Event[JobNoticeAnswered]) -> None:
-    if event.data.notice == known.head.notice:
-        known.head.answered = (event.data.answer, event.id)
-        _changed(state, known, event)
-
-
-def _refused(state: State, known: TrackedJob, event: Event[DecisionRefused]) -> None:
-    head = known.head
-    if known.group is None:
-        return
-    if event.data.kind in {"noticed", "notice_ended"}:  # the job has gone on meanwhile; nothing is wrong with it
-        head.moved = event.id
-    else:
-        pause(head, event.recordedtime)
-    _free(state, known, event.data.decision)
-    refused = state.cluster(head.cluster).refused
-    refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
-    _changed(state, known, event)
 
 
 _JOB: Final[dict[type[Data], Callable[[State, TrackedJob, Event[Any]], None]]] = {
     ActionTaken: _action_taken,
-    DecisionAccepted: _accepted,
-    DecisionRefused: _refused,
+    DecisionAccepted: accepted,
+    DecisionRefused: refused,
     EffectRequested: _effect_requested,
     EffectSettled: _effect_settled,
     JobForgotten: _forgotten,
-    JobNoticeAnswered: _answered,
+    JobNoticeAnswered: answered,
     JobParked: _parked,
     JobPhaseChanged: _phase_changed,
     JobRevised: _revised,

@@ -1,12 +1,18 @@
-"""A round of one cluster as events: decisions, the phases of groups, and why jobs wait.
+"""Scheduling cycle (a round) of one cluster, as events.
 
-The round moves tasks of the model; what it has moved is put back before the first event, so that events alone change the state.
+1. Sync the model: jobs whose pause is over are schedulable again, jobs on which a plugin failed are held.
+2. Open a session: plugins prepare.
+3. Run the configured actions, in order.
+4. Close the session: promises, phases of groups, reasons of pending jobs. Then the model is restored: events alone change state.
+5. Emit events: the round, its decisions, records of notices, pending reasons. Each is applied before the next is made.
+
+Steps 2 to 4 are `Scheduler.round`; where a plugin fails on a job, steps 1 to 4 run again without that job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -26,10 +32,10 @@ from engine.scheduling.actions import EVICTED_BY
 from engine.scheduling.cluster.entities import Task
 from engine.scheduling.cluster.job_records import Slot
 from engine.scheduling.errors import PluginError
-from engine.scheduling.notices.notice_controller import control_notices
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.pending.explanations import NAMES, alike
 from engine.scheduling.pending.reasons import Reason
+from engine.scheduling.preemption.notice_controller import control_notices
 from engine.scheduling.state.event_factory import EventFactory
 from engine.scheduling.state.model_sync import sync_attempt, sync_job
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
@@ -47,100 +53,94 @@ _AGAIN: Final = 60 * SECOND
 
 
 @dataclass(slots=True)
-class _Found:
-    """What a round has found."""
+class _Result:
+    """Result of a round, before it becomes events."""
 
     outcome: Outcome
     next: Micros | None
+    """Time from which a round may decide otherwise although nothing changes (microseconds); `None`: never."""
     memory: dict[str, dict[str, int]]
-    phases: dict[str, GroupPhase] = field(default_factory=dict)
-    """Job → phase of its group from now on."""
-    said: dict[str, JobExplained] = field(default_factory=dict)
-    """Job → why it waits, where that is to be told."""
+    """Memory of plugins after the round, by plugin."""
+    phases: dict[str, GroupPhase]
+    """New phases of pod groups, by job."""
+    reasons: dict[str, JobExplained]
+    """Pending reasons to publish, by job."""
+
+    def moved(self) -> Iterator[str]:
+        """Yield the jobs whose phase or tasks the session left changed in the model."""
+        yield from self.phases
+        yield from (task.job.key for task, _ in (*self.outcome.bound, *self.outcome.evicted))
 
 
 def run_round(factory: EventFactory, cluster: ClusterState, limit: int) -> Iterator[Event[Any]]:
-    """Run a round, and yield what it decides.
+    """Run a round, and yield its events.
 
     Args:
         factory: makes the events of the timer.
-        cluster: where.
-        limit: how many attempts it gives nodes at most, but for a gang that is bound whole.
+        cluster: cluster of the round.
+        limit: greatest number of attempts that are bound or evicted; a gang that is bound whole may exceed it.
     """
     try:
-        found = _search(factory.state, cluster, factory.now, limit)
+        result = _decide(factory.state, cluster, factory.now, limit)  # steps 1 to 4
     except PluginError as error:
         yield from given_up(factory, cluster, str(error))
         return
-    ended = factory.ended(cluster, _summary(cluster, found))
-    yield ended
     jobs = factory.state.jobs
-    for ident, data in _decisions(factory.state, found, factory.now):
+    ended = factory.ended(cluster, _summary(cluster, result))
+    yield ended
+    for ident, data in _decisions(factory.state, result, factory.now):
         yield factory.about(jobs[ident], data, ended.id)
-    yield from control_notices(factory, cluster, found.outcome, ended.id)
-    for ident, explained in _explained(factory.state, cluster, found):
-        yield factory.about(jobs[ident], explained, ended.id)
+    yield from control_notices(factory, cluster, result.outcome, ended.id)
+    for ident, reason in _reasons(factory.state, cluster, result):
+        yield factory.about(jobs[ident], reason, ended.id)
 
 
 def given_up(factory: EventFactory, cluster: ClusterState, error: str, *, follow_notices: bool = True) -> Iterator[Event[Any]]:
-    """Yield that a round cannot be run; it is tried again in a minute, or when something changes.
+    """Yield the record of a round that failed; the next one is due in a minute, or when something changes.
 
     Args:
         factory: makes the events of the timer.
-        cluster: where.
-        error: what fails.
-        follow_notices: whether notices follow their jobs and their time all the same; not where that may be what fails.
+        cluster: cluster of the round.
+        error: message of the failure.
+        follow_notices: control open notices all the same; `False` where they may be the failure.
     """
-    ended = factory.ended(cluster, _given_up(factory, cluster, error))
+    cluster.pending_reasons.forget()
+    pending, oldest = _pending(factory.state, cluster.explained)
+    after, memory = factory.now + _AGAIN, cluster.scheduler.memory
+    ended = factory.ended(cluster, RoundEnded(pending=pending, oldest=oldest, next=after, memory=memory, error=error))
     yield ended
     if follow_notices:
         yield from control_notices(factory, cluster, None, ended.id)
 
 
-def _given_up(factory: EventFactory, cluster: ClusterState, error: str) -> RoundEnded:
-    cluster.pending_reasons.forget()
-    pending, oldest = _pending(factory.state, cluster.explained)
-    after, memory = factory.now + _AGAIN, cluster.scheduler.memory
-    return RoundEnded(pending=pending, oldest=oldest, next=after, memory=memory, error=error)
-
-
 def timed_out(factory: EventFactory, known: TrackedJob, decision: str) -> Iterator[Event[Any]]:
-    """Yield that a decision was not answered."""
+    """Yield the record of a decision without an answer in time."""
     yield factory.about(known, DecisionTimedOut(decision, known.head.open[decision].kind), decision)
 
 
-def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Found:
-    """Run the round, and put back what it has moved.
+# --- steps 1 to 4 ---------------------------------------------------------------------------------------------------------------
 
-    If a plugin fails, it runs again without the jobs on which it does.
+
+def _decide(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Result:
+    """Run sessions until one ends without a plugin's failure, each without the jobs on which an earlier one failed.
+
+    The model is restored after each session, failed or not.
 
     Raises:
         PluginError: a plugin fails on no job in particular, or on too many.
     """
-    scheduler, memory = cluster.scheduler, cluster.scheduler.memory
-    waited = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
-    if waited:  # what stands as their reasons may do so no more
+    memory = cluster.scheduler.memory
+    resumed = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
+    if resumed:  # their reasons may be outdated
         cluster.model.revision += 1
     failed: dict[str, Reason] = {}
     guarded = False
     while True:
-        for known in waited:
-            sync_job(state, known, now)
-        for ident in failed:
-            job = cluster.model.jobs[ident]
-            job.held = True
-            cluster.model.note(job)
+        _sync(state, cluster, resumed, failed, now)
         moved: Iterable[str] = state.jobs
         try:
-            outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
-            said: dict[str, JobExplained] = {}
-            if not outcome.skipped:
-                said = cluster.pending_reasons.find(outcome, now)
-                scheduler.again = cluster.pending_reasons.again
-            found = _Found(outcome, scheduler.next_change(now), scheduler.memory, said=said)
-            changed = [*outcome.enqueued, *(job for job, _ in outcome.phases)]
-            found.phases = {job.key: job.phase for job in changed}
-            moved = {*failed, *(job.key for job in changed), *(task.job.key for task, _ in (*outcome.bound, *outcome.evicted))}
+            result = _run_session(cluster, now, limit, failed, guarded=guarded)
+            moved = {*failed, *result.moved()}
         except PluginError as error:
             cluster.pending_reasons.forget()
             new = _held_for(error, cluster) - failed.keys()
@@ -151,15 +151,35 @@ def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Fo
             cluster.pending_reasons.forget()
             if guarded:
                 raise
-            guarded = True  # which plugin fails on which job?
+            guarded = True  # find the plugin and the job
         else:
-            return found
+            return result
         finally:
-            scheduler.memory = memory
-            for known in waited:
+            cluster.scheduler.memory = memory
+            for known in resumed:
                 sync_job(state, known)
             for ident in moved:
-                _put_back(state, cluster, state.jobs[ident])
+                _restore(state, cluster, state.jobs[ident])
+
+
+def _sync(state: State, cluster: ClusterState, resumed: Iterable[TrackedJob], failed: Iterable[str], now: Micros) -> None:
+    for known in resumed:
+        sync_job(state, known, now)
+    for ident in failed:
+        job = cluster.model.jobs[ident]
+        job.held = True
+        cluster.model.note(job)
+
+
+def _run_session(cluster: ClusterState, now: Micros, limit: int, failed: Mapping[str, Reason], *, guarded: bool) -> _Result:
+    scheduler = cluster.scheduler
+    outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
+    reasons: dict[str, JobExplained] = {}
+    if not outcome.skipped:
+        reasons = cluster.pending_reasons.find(outcome, now)
+        scheduler.again = cluster.pending_reasons.again
+    phases = {job.key: job.phase for job in (*outcome.enqueued, *(job for job, _ in outcome.phases))}
+    return _Result(outcome, scheduler.next_change(now), scheduler.memory, phases, reasons)
 
 
 def _held_for(error: PluginError, cluster: ClusterState) -> set[str]:
@@ -178,15 +198,18 @@ def _held_for(error: PluginError, cluster: ClusterState) -> set[str]:
     }
 
 
-def _put_back(state: State, cluster: ClusterState, known: TrackedJob) -> None:
+def _restore(state: State, cluster: ClusterState, known: TrackedJob) -> None:
     if known.group is not None and known.head.cluster == cluster.id:
         for attempt in known.attempts.values():
             sync_attempt(state, known, attempt)
         sync_job(state, known)
 
 
-def _summary(cluster: ClusterState, found: _Found) -> RoundEnded:
-    outcome, ran = found.outcome, cluster.scheduler.document
+# --- step 5: the round ----------------------------------------------------------------------------------------------------------
+
+
+def _summary(cluster: ClusterState, result: _Result) -> RoundEnded:
+    outcome, ran = result.outcome, cluster.scheduler.document
     return RoundEnded(
         len(outcome.enqueued),
         len(outcome.bound),
@@ -194,8 +217,8 @@ def _summary(cluster: ClusterState, found: _Found) -> RoundEnded:
         len(outcome.evicted),
         *((cluster.pending, cluster.oldest) if outcome.skipped else _waiting(outcome)),
         outcome.more,
-        found.next,
-        found.memory,
+        result.next,
+        result.memory,
         configuration={} if ran == cluster.configuration else ran,
     )
 
@@ -217,17 +240,17 @@ def _pending(state: State, jobs: Iterable[str]) -> tuple[dict[str, int], dict[st
     return {queue: len(times) for queue, times in queues}, {queue: min(times) for queue, times in queues}
 
 
-# --- decisions ------------------------------------------------------------------------------------------------------------------
+# --- step 5: decisions ----------------------------------------------------------------------------------------------------------
 
 
 def _slot(task: Task) -> Slot:
     return task.role, task.index, int(task.key.rpartition("/")[2])
 
 
-def _decisions(state: State, found: _Found, now: Micros) -> Iterator[tuple[str, Data]]:
+def _decisions(state: State, result: _Result, now: Micros) -> Iterator[tuple[str, Data]]:
     """Yield decisions, each with its job: in the order of the round, where it has one."""
-    outcome, jobs = found.outcome, state.jobs
-    for ident, phase in sorted(found.phases.items()):
+    outcome, jobs = result.outcome, state.jobs
+    for ident, phase in sorted(result.phases.items()):
         if phase != jobs[ident].head.phase:
             yield ident, GroupPhaseChanged(phase, jobs[ident].head.phase)
     for job in [job for job in outcome.enqueued if not jobs[job.key].head.enqueued]:
@@ -284,15 +307,15 @@ def _of_nodes(nodes: dict[str, int]) -> str:
     return f"no node takes its pods: {', '.join(words)}" if words else ""
 
 
-# --- reasons --------------------------------------------------------------------------------------------------------------------
+# --- step 5: pending reasons ----------------------------------------------------------------------------------------------------
 
 
-def _explained(state: State, cluster: ClusterState, found: _Found) -> Iterator[tuple[str, JobExplained]]:
+def _reasons(state: State, cluster: ClusterState, result: _Result) -> Iterator[tuple[str, JobExplained]]:
     """Yield why jobs wait, where that has changed."""
-    if found.outcome.skipped:
+    if result.outcome.skipped:
         return
-    yield from found.said.items()
-    admitted = {job.key for job in found.outcome.enqueued}  # the next round finds places for their pods, or why there are none
-    for ident in cluster.pending_reasons.silent(found.outcome, cluster.explained):
-        if not found.outcome.more and ident not in admitted and not state.jobs[ident].head.retry:
+    yield from result.reasons.items()
+    admitted = {job.key for job in result.outcome.enqueued}  # the next round finds places for their pods, or why there are none
+    for ident in cluster.pending_reasons.silent(result.outcome, cluster.explained):
+        if not result.outcome.more and ident not in admitted and not state.jobs[ident].head.retry:
             yield ident, JobExplained()

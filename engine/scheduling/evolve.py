@@ -18,13 +18,13 @@ from engine.events.decisions import (
 from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND
-from engine.scheduling.absorb import await_answer
 from engine.scheduling.cluster.job_records import Claim, PendingDecision
-from engine.scheduling.notices.evolve import evolve_notice
+from engine.scheduling.decision_answers import await_answer
 from engine.scheduling.pending.explanations import words_of
-from engine.scheduling.state.kept_places import keep_places, move_places, release
+from engine.scheduling.preemption.backoff import back_off
+from engine.scheduling.preemption.kept_places import keep_places, move_places, release
+from engine.scheduling.preemption.notice_fold import evolve_notice
 from engine.scheduling.state.model_sync import sync_job, touch, touch_attempt
-from engine.scheduling.state.preemption_backoff import back_off
 from engine.scheduling.state.record_names import cluster_record
 from engine.scheduling.state.shard import State, TrackedJob, next_mark
 

@@ -8,25 +8,25 @@ from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from engine.events.scheduling import GroupPhase
 from engine.scheduling.actions import ACTIONS, EVICTED_BY
-from engine.scheduling.cluster.entities import PodClass, Task
+from engine.scheduling.cluster.entities import Job, PodClass, Task
 from engine.scheduling.cluster.model import Cluster
-from engine.scheduling.cluster.phases import phase_at_end
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.extension_points import Participants, equivalence_key
 from engine.scheduling.inqueue_resources import InqueueResources
 from engine.scheduling.outcome import Outcome
+from engine.scheduling.pending.jobs import Waiting
 from engine.scheduling.pending.queue import PendingQueue
 from engine.scheduling.pending.reasons import Reason
-from engine.scheduling.pending.waiting import Waiting
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "phase_at_end"]
 
 
 class _Quiet(NamedTuple):
@@ -262,3 +262,24 @@ def close(session: Session) -> None:
         outcome.waiting.setdefault(kind.queue, Waiting()).kinds.append((session.job_key(kind.first)[:-2], kind))
     for waiting in outcome.waiting.values():
         waiting.settle()
+
+
+def phase_at_end(job: Job, *, unschedulable: bool) -> GroupPhase:
+    """Return the phase that a job's group has from now on.
+
+    Volcano, in this order: Unknown if tasks run and the session found the job unschedulable; with as many tasks scheduled as it
+    needs Completed if all of those are over, else Running; else it stays Inqueue, or it is Pending. A task that is on its way out
+    of a node is scheduled. Unlike there, a group of which nothing is scheduled is not completed, even if it needs no member.
+
+    Args:
+        job: the job.
+        unschedulable: the session set the condition Unschedulable.
+    """
+    if unschedulable and job.with_status("Running"):
+        return "Unknown"
+    over = job.count("Succeeded", "Failed")
+    leaving = sum(task.node is not None for task in job.with_status("Releasing").values())
+    scheduled = job.count("Running", "Bound") + over + leaving
+    if scheduled and scheduled >= job.min_member:
+        return "Completed" if over == scheduled else "Running"
+    return "Inqueue" if job.phase == "Inqueue" else "Pending"

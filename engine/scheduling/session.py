@@ -19,7 +19,6 @@ from engine.scheduling.outcome import Outcome
 from engine.scheduling.pending.queue import PendingQueue
 from engine.scheduling.pending.reasons import Reason, ReasonCode
 from engine.scheduling.plugin_results import PERMIT, REJECT, Invalid, QueueShare, Vote
-from engine.scheduling.victim_classes import VictimClasses
 
 __all__ = ["Plugin", "Session"]
 
@@ -118,7 +117,7 @@ class Session:
         self._action = ""
         self.decided = 0
         """Counts statements that stand: what a search found holds until the next one."""
-        self._points, self._counts_by, alike = participants.points, participants.counts_by, participants.alike
+        self._points, self.counts_by, alike = participants.points, participants.counts_by, participants.alike
         if guarded:
             alike = [partial(_guarded, self, "alike", function) for function in alike]
             self._points = {
@@ -377,28 +376,6 @@ class Session:
             if common:
                 return common
         return []
-
-    def may_be_named(self, point: str, task: Task, kinds: VictimClasses) -> set[Task]:
-        """Return the kinds of pods that plugins may name, on whatever node: more than they will, but no others.
-
-        Args:
-            point: `preemptable` or `reclaimable`.
-            task: whom it is for.
-            kinds: whom they are asked about.
-        """
-        found: set[Task] = set()
-        for tier in self._points[point]:
-            left = set(kinds.every)
-            for function in tier:
-                by = self._counts_by.get(function, "")
-                for asked in kinds.rounds.get(by, ()):
-                    named: list[Task] | None = function(task, asked)
-                    if named is not None:
-                        left.difference_update(kinds.alike(by, set(asked).difference(named)))
-                if not left:
-                    break
-            found |= left
-        return found
 
     def enabled(self, plugin: str, switch: str) -> bool:
         """Return whether a plugin is there with a switch on."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from engine.log.sqlite import SqliteLog
-from engine.scheduling.state import preemption_backoff
+from engine.scheduling.preemption import backoff
 
 Lahar = Callable[..., Any]
 
@@ -288,7 +288,7 @@ tiers: [{plugins: [{name: gang, enableReclaimable: false}, {name: conformance}, 
 
 def test_jobs_that_only_stop_each_other_end_the_simulation(simulate: Lahar, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two gangs take both nodes from each other for ever: without `proportion` nobody says whose they are."""
-    monkeypatch.setattr(preemption_backoff, "_LONGEST_PAUSE", 6)
+    monkeypatch.setattr(backoff, "_LONGEST_PAUSE", 6)
     (folder / "trace.csv").write_text(HEAD + CIRCLING)
     (folder / "scheduler.yaml").write_text(EVICTING)
     done = simulate("--scheduler", "scheduler.yaml", code=1)

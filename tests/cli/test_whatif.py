@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.state import preemption_backoff
+from engine.scheduling.preemption import backoff
 
 Lahar = Callable[..., Any]
 
@@ -317,7 +317,7 @@ def test_a_damaged_log_is_named(simulated: Lahar, folder: Path) -> None:
 
 
 def test_rules_with_which_jobs_only_stop_each_other_are_told(lahar: Lahar, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preemption_backoff, "_LONGEST_PAUSE", 6)
+    monkeypatch.setattr(backoff, "_LONGEST_PAUSE", 6)
     rows = "2017-10-09 07:00:00,600,16,1,a\n2017-10-09 07:00:05,600,16,1,b\n"
     (folder / "trace.csv").write_text(TRACE.partition("\n")[0] + "\n" + rows)
     (folder / "nodes.csv").write_text(NODES + "n1,32000,65536,8,\nn2,32000,65536,8,\n")

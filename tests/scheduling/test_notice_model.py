@@ -18,10 +18,9 @@ from engine.lifecycle.pods import evict
 from engine.scheduling import absorb, snapshot_codec
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.cluster.job_records import JobRecord
-from engine.scheduling.notices import notice_controller
-from engine.scheduling.notices.notice_controller import _Part
 from engine.scheduling.outcome import NoticeReview
-from engine.scheduling.preemption import give_notice
+from engine.scheduling.preemption import give_notice, notice_controller
+from engine.scheduling.preemption.notice_controller import _Part
 from statemachines.notice import next_state
 
 

@@ -22,10 +22,9 @@ from engine.lifecycle.pods import evict
 from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.cluster.notices import Notice
 from engine.scheduling.configuration import Configuration
-from engine.scheduling.notices import evolve, notice_controller
-from engine.scheduling.notices.notice_controller import _Part
 from engine.scheduling.outcome import NoticeReview
-from engine.scheduling.preemption import give_notice
+from engine.scheduling.preemption import give_notice, notice_controller, notice_fold
+from engine.scheduling.preemption.notice_controller import _Part
 from statemachines.notice import next_state
 
 SEEDS = range(60)
@@ -67,7 +66,7 @@ def one_too_few(patch: Patch) -> None:
 
 def before_the_deadline(patch: Patch) -> None:
     """The deadline is kept two seconds too early."""
-    patch(evolve, "Notice", lambda ident, job, victims, queue, due: Notice(ident, job, victims, queue, due - 2 * SECOND))
+    patch(notice_fold, "Notice", lambda ident, job, victims, queue, due: Notice(ident, job, victims, queue, due - 2 * SECOND))
 
 
 def after_the_deadline(patch: Patch) -> None:
@@ -146,8 +145,8 @@ def placed_elsewhere(patch: Patch) -> None:
 
 def once_more(patch: Patch) -> None:
     """Who has had a notice withdrawn by command is given another."""
-    right = evolve._leave
-    patch(evolve, "_leave", lambda *about, **_: right(*about))
+    right = notice_fold._leave
+    patch(notice_fold, "_leave", lambda *about, **_: right(*about))
 
 
 def spare_nobody(patch: Patch) -> None:

@@ -21,8 +21,8 @@ from engine.scheduling import evolve
 from engine.scheduling.cluster.job_records import Attempt, JobRecord
 from engine.scheduling.configuration import Configuration, read_configuration
 from engine.scheduling.plugins.cdp import Cdp
+from engine.scheduling.preemption import backoff
 from engine.scheduling.stage import SchedulingStage
-from engine.scheduling.state import preemption_backoff
 
 RECLAIM = import_module("engine.scheduling.actions.reclaim")
 ALLOCATE = import_module("engine.scheduling.actions.allocate")
@@ -287,13 +287,13 @@ def test_a_pause_doubles_and_is_forgotten_only_after_twice_its_length() -> None:
     state, now = deployment.scheduling.state, deployment.now
     head = state.jobs["small"].head
     for times in range(1, 13):
-        preemption_backoff.back_off(state, "small", now)
+        backoff.back_off(state, "small", now)
         assert head.preemption_backoff - now == SECOND << (times - 1)
         now = head.preemption_backoff
     last = head.preemption_backoff - head.evicted
-    preemption_backoff.back_off(state, "small", head.evicted + 2 * last)
+    backoff.back_off(state, "small", head.evicted + 2 * last)
     assert head.preemption_backoff - head.evicted == 2 * last
-    preemption_backoff.back_off(state, "small", head.evicted + 4 * last + 1)
+    backoff.back_off(state, "small", head.evicted + 4 * last + 1)
     assert head.preemption_backoff - head.evicted == SECOND
 
 
@@ -301,7 +301,7 @@ def test_evictions_that_an_earlier_release_decided_during_a_pause_do_not_lengthe
     deployment = tie()
     state, head = deployment.scheduling.state, deployment.scheduling.state.jobs["small"].head
     for at in range(1264):
-        preemption_backoff.back_off(state, "small", deployment.now + at * 64 * SECOND)
+        backoff.back_off(state, "small", deployment.now + at * 64 * SECOND)
     assert head.preemption_backoff - head.evicted <= 128 * SECOND
 
 
@@ -403,7 +403,7 @@ def test_a_planted_bug_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, own
 
 
 def test_a_planted_cap_of_pauses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preemption_backoff, "_LONGEST_PAUSE", 2)
+    monkeypatch.setattr(backoff, "_LONGEST_PAUSE", 2)
     monkeypatch.setattr(ALLOCATE, "_keep_all_claims", lambda *_: {})
     deployment = tie()
     deployment.wait(SECONDS)

@@ -18,7 +18,7 @@ from engine.events.inputs import ObjectApplied
 from engine.events.times import SECOND
 from engine.history.summary import SUMMARISED, Summary
 from engine.scheduling.configuration import read_configuration
-from engine.scheduling.state import preemption_backoff
+from engine.scheduling.preemption import backoff
 from engine.simulation.cluster import Conduct, SimulatedCluster
 from engine.simulation.incidents import read_incidents
 from engine.simulation.livelock import STOPS
@@ -133,7 +133,7 @@ RIVALS = [row(at, at, 600, [8, 8], queue=queue) for at, queue in enumerate("ab",
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """After an eviction nobody waits for more than a minute to evict again, as with a scheduler whose evictions never end."""
-    monkeypatch.setattr(preemption_backoff, "_LONGEST_PAUSE", 6)
+    monkeypatch.setattr(backoff, "_LONGEST_PAUSE", 6)
 
 
 def test_jobs_that_stop_each_other_pause_longer_and_longer_until_both_have_ended():

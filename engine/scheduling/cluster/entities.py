@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,26 @@ from engine.scheduling.cluster.notices import Preemption
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.cluster.sub_groups import SubGroups
 
-__all__ = ["EFFECTS", "NO_EFFECT", "ONE_POD", "Effect", "Job", "KeptPlace", "Node", "PodClass", "Status", "Taint", "Task"]
+__all__ = [
+    "EFFECTS",
+    "NO_EFFECT",
+    "ONE_POD",
+    "Effect",
+    "Job",
+    "KeptPlace",
+    "Minimum",
+    "Node",
+    "PodClass",
+    "Status",
+    "Taint",
+    "Task",
+]
 
 Status = Literal["Pending", "Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed", "Unknown"]
 """Volcano's states of tasks. Pipelined: it has a place that others have yet to leave."""
+
+Minimum: TypeAlias = tuple[tuple[str, float], ...]
+"""Minimum resources of a job as a hashable value."""
 
 ONE_POD: Final = 1000
 """Thousandths, as all amounts but memory."""
@@ -226,6 +242,11 @@ class Job:
     def preemptable(self) -> bool:
         """Whether the group says that it is, by annotation or else by label; groups are not unless they say so (Volcano)."""
         return parse_bool(self.annotations.get(PREEMPTABLE) or self.labels.get(PREEMPTABLE) or "")
+
+    @property
+    def minimum(self) -> Minimum | None:
+        """Minimum resources as a key of equivalence; `None`: the job states none."""
+        return None if self.min_resources is None else tuple(self.min_resources.items())
 
     @property
     def role_minimum_total(self) -> int:

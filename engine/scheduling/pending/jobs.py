@@ -1,15 +1,82 @@
-"""Jobs that a session leaves pending, with the reasons."""
+"""Who waits in a queue when a round ends, in order: jobs that were explained one by one, and kinds of jobs."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import TypeAlias
 
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.pending.queue import EquivalenceClass, Position
 from engine.scheduling.pending.reasons import Reason
-from engine.scheduling.pending.waiting import Waiting
 
-__all__ = ["PendingJobs"]
+__all__ = ["Key", "PendingJobs", "Waiting"]
+
+Key: TypeAlias = tuple[object, ...]
+"""How plugins rank a job, when it was created, and its key."""
+
+_key = itemgetter(0)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """The jobs of one queue that have a reason."""
+
+    own: list[tuple[Key, Job]] = field(default_factory=list)
+    """Those that were asked for themselves."""
+    held: list[Job] = field(default_factory=list)
+    """Those about which nothing is decided: they come last, by key."""
+    kinds: list[tuple[Key, EquivalenceClass]] = field(default_factory=list)
+    """With how plugins rank each of them."""
+
+    def settle(self) -> None:
+        """Bring all in order, once all are there."""
+        self.own.sort(key=_key)
+        self.held.sort(key=lambda job: job.key)
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self.held) + sum([len(kind.members) for _, kind in self.kinds])
+
+    @property
+    def oldest(self) -> int:
+        """When the first submitted of the jobs was submitted (microseconds); there is one."""
+        times = [job.created for _, job in self.own] + [job.created for job in self.held]
+        return min(times + [kind.members[0][0] for _, kind in self.kinds])
+
+    def first(self, count: int) -> list[tuple[Key, Job]]:
+        """Return the first jobs, but for held ones, and their keys."""
+        kinds = [[((*rank, created, name), job) for created, name, job in kind.members[:count]] for rank, kind in self.kinds]
+        return list(islice(merge(self.own, *kinds, key=_key), count))
+
+    def place(self, key: Key) -> int:
+        """Return the place of a job that is not held, from 1."""
+        return bisect_left(self.own, key, key=_key) + 1 + sum(self._in_kinds(key))
+
+    def _in_kinds(self, key: Key) -> list[int]:
+        """Return how many jobs of each kind come before a job."""
+        of, position = key[:-2], key[-2:]
+        return [
+            kind.before(position) if rank == of else len(kind.members) if rank < of else 0  # type: ignore[arg-type]  # as `Key` says
+            for rank, kind in self.kinds
+        ]
+
+    def ahead(self, key: Key, count: int) -> list[str]:
+        """Return the keys of the jobs directly before a job that is not held, the nearest last."""
+        at = bisect_left(self.own, key, key=_key)
+        found = self.own[max(at - count, 0) : at]
+        for (rank, kind), end in zip(self.kinds, self._in_kinds(key), strict=True):
+            found = found + [((*rank, created, name), job) for created, name, job in kind.members[max(end - count, 0) : end]]
+        return [job.key for _, job in sorted(found, key=_key)[-count:]]
+
+    def last(self, count: int) -> list[str]:
+        """Return the keys of the last jobs that are not held."""
+        found = self.own[-count:]
+        for rank, kind in self.kinds:
+            found = found + [((*rank, created, name), job) for created, name, job in kind.members[-count:]]
+        return [job.key for _, job in sorted(found, key=_key)[-count:]]
 
 
 @dataclass(slots=True)

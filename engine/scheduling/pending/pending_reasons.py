@@ -29,10 +29,9 @@ from engine.scheduling.pending.explanations import (
     same_figures,
     told_alike,
 )
-from engine.scheduling.pending.jobs import PendingJobs
+from engine.scheduling.pending.jobs import Key, PendingJobs, Waiting
 from engine.scheduling.pending.queue import EquivalenceClass, PendingQueue, Position
 from engine.scheduling.pending.reasons import Reason
-from engine.scheduling.pending.waiting import Key, Waiting
 
 __all__ = ["PendingReasons"]
 

@@ -14,7 +14,7 @@ from engine.scheduling.plugins.conformance import Conformance
 from engine.scheduling.plugins.drf import Drf
 from engine.scheduling.plugins.fairshare import FairShare
 from engine.scheduling.plugins.gang import Gang
-from engine.scheduling.plugins.neutral import NetworkTopologyAware
+from engine.scheduling.plugins.network_topology_aware import NetworkTopologyAware
 from engine.scheduling.plugins.nodeorder import NodeOrder
 from engine.scheduling.plugins.overcommit import Overcommit
 from engine.scheduling.plugins.pdb import Pdb

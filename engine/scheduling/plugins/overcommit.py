@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.scheduling.cluster.amounts import PODS, Amounts, add, missing
-from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.entities import Job, Minimum
 from engine.scheduling.configuration import Arguments, PluginOption
 from engine.scheduling.limits import explain_too_small
 from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
-from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
@@ -36,7 +35,7 @@ class Overcommit(Plugin):
         """Look at what is free and what admitted jobs are to take when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
-        self._found: dict[Asked, Amounts] = {}
+        self._found: dict[Minimum, Amounts] = {}
         """What jobs ask for → what is lacking; until one is let in."""
 
     def _room(self) -> tuple[Amounts, Amounts, Amounts]:
@@ -51,13 +50,13 @@ class Overcommit(Plugin):
             self._sums = (dict(self.session.inqueue.outstanding()), limit, whole)
         return self._sums
 
-    def alike(self, job: Job) -> Asked | None:
+    def alike(self, job: Job) -> Minimum | None:
         """Jobs that ask for the same are alike."""
-        return asked(job)
+        return job.minimum
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Permit a job whose minimum resources still fit."""
-        wanted = asked(job)
+        wanted = job.minimum
         if wanted is None:
             return PERMIT
         if wanted not in self._found:

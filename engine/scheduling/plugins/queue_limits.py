@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from engine.scheduling.cluster.amounts import CPU, MEMORY, PODS, TOLERANCE, Amounts, add, missing, within
-from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.entities import Job, Minimum
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.limits import explain_queue_too_small
 from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
-from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["LimitsQueues", "excess", "real_capability", "without_places"]
@@ -63,9 +62,9 @@ class LimitsQueues(Plugin, ABC):
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
         """Return the queues that a job of a queue counts in, each with what it may hold at most."""
 
-    def alike(self, job: Job) -> Asked | None:
+    def alike(self, job: Job) -> Minimum | None:
         """Jobs of a queue that ask for the same are alike."""
-        return asked(job)
+        return job.minimum
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Permit a job of an open queue whose minimum resources still fit within all limits."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from engine.scheduling.cluster.amounts import Amounts, add
-from engine.scheduling.cluster.entities import Job
+from engine.scheduling.cluster.entities import Job, Minimum
 from engine.scheduling.limits import explain_too_small
 from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
-from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["ResourceQuota"]
@@ -24,9 +23,9 @@ class ResourceQuota(Plugin):
         super().open(session)
         self._pending: dict[str, Amounts] = {}
 
-    def alike(self, job: Job) -> tuple[str, Asked | None]:
+    def alike(self, job: Job) -> tuple[str, Minimum | None]:
         """Jobs of a namespace that ask for the same are alike."""
-        return job.namespace, asked(job)
+        return job.namespace, job.minimum
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Reject a job that with what was let in before it would exceed a quota of something that it asks for.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
 import numpy as np
@@ -14,7 +15,6 @@ from engine.scheduling.cluster.nodes import NodeTable
 from engine.scheduling.plugin_results import Mask
 from engine.scheduling.preemption.victims import could_fit
 from engine.scheduling.session import Session
-from engine.scheduling.victim_classes import VictimClasses
 
 __all__ = ["Evictable"]
 
@@ -22,6 +22,25 @@ _FEW: Final = 4
 """Nodes that are tried before plugins are asked about all victims at once: mostly one of the first nodes will do."""
 _MANY: Final = 32
 """Nodes that are tried before they are asked again: while a job is promised places, they name fewer and fewer for it."""
+
+
+class VictimClasses:
+    """Pods that stand for those of the same job and class, in rounds of which no two count down the same thing."""
+
+    def __init__(self, every: Sequence[Task]) -> None:
+        """Take one pod of each job and class."""
+        self.every = every
+        self._of_queue: dict[tuple[str, PodClass], list[Task]] = {}
+        for one in every:
+            self._of_queue.setdefault((one.job.queue, one.pod_class), []).append(one)
+        self.rounds = {
+            "job": _in_rounds(every, lambda one: one.job.key),
+            "queue": _in_rounds([alike[0] for alike in self._of_queue.values()], lambda one: one.job.queue),
+        }
+
+    def alike(self, by: str, some: AbstractSet[Task]) -> Iterable[Task]:
+        """Return those that share the fate of some pods of a round."""
+        return some if by == "job" else [one for first in some for one in self._of_queue[first.job.queue, first.pod_class]]
 
 
 class Evictable:
@@ -116,7 +135,7 @@ class Evictable:
         For later tasks of the same job they name no more: its share has grown, and that of others has not.
         """
         self._preemptor = (task.job, task.pod_class, task.priority)
-        named = session.may_be_named(point, task, self._kinds)
+        named = _may_be_named(session, point, task, self._kinds)
         kinds = np.array([kind in named for kind in self._kinds.every], np.bool_)
         self._named = kinds[self._kind_of]
         left = self._named
@@ -131,3 +150,39 @@ class Evictable:
             if name in self._table.resources:  # else no node was found for the task
                 found &= freed[self._table.resources[name]] >= amount - TOLERANCE
         return found
+
+
+def _may_be_named(session: Session, point: str, task: Task, classes: VictimClasses) -> set[Task]:
+    """Return the victim classes that plugins may name on some node: a superset of those that they will name.
+
+    Args:
+        session: the session.
+        point: `preemptable` or `reclaimable`.
+        task: the preemptor.
+        classes: candidates, one pod of each job and class.
+    """
+    found: set[Task] = set()
+    for tier in session.functions(point):
+        left = set(classes.every)
+        for function in tier:
+            by = session.counts_by.get(function, "")
+            for asked in classes.rounds.get(by, ()):
+                named: list[Task] | None = function(task, asked)
+                if named is not None:
+                    left.difference_update(classes.alike(by, set(asked).difference(named)))
+            if not left:
+                break
+        found |= left
+    return found
+
+
+def _in_rounds(tasks: Iterable[Task], owner: Callable[[Task], str]) -> list[list[Task]]:
+    """Return tasks in lists that have at most one of each owner."""
+    rounds: list[list[Task]] = []
+    seen: dict[str, int] = {}
+    for one in tasks:
+        at = seen[owner(one)] = seen.get(owner(one), -1) + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(one)
+    return rounds

@@ -13,8 +13,8 @@ from engine.events.preemptions import (
     ReservationEnded,
 )
 from engine.scheduling.cluster.notices import Notice, number_of
+from engine.scheduling.preemption.backoff import back_off
 from engine.scheduling.state.model_sync import sync_job, touch
-from engine.scheduling.state.preemption_backoff import back_off
 from engine.scheduling.state.record_names import cluster_record, notice_record
 from engine.scheduling.state.shard import ClusterState, State
 
