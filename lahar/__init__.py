@@ -9,6 +9,9 @@
 What stands here keeps its meaning within a major version; see docs/library.md.
 """
 
+import sys
+from typing import TYPE_CHECKING, Final
+
 from engine import __version__
 from engine.application.apply import AppliedObject
 from engine.application.billing import Bills, PeriodError
@@ -25,6 +28,7 @@ from engine.billing.invoice import Bill, Invoice
 from engine.billing.records import Record
 from engine.events import Event
 from engine.events.outcomes import Fault
+from engine.former_names import former
 from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding, Unfinished
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation
@@ -97,3 +101,10 @@ __all__ = [
     "__version__",
     "open",
 ]
+
+_FORMER: Final = {f"{what}Standing": f"{what}Status" for what in ("Group", "Node", "Pod", "Queue", "Quota", "Tenant")}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        return former(sys.modules[__name__], name, {"BudgetStanding": "TenantBudgetStatus", **_FORMER})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from engine.former_names import former
 from engine.scheduling.cluster.amounts import Amounts
 from engine.scheduling.cluster.entities import Job, Task
 from engine.scheduling.cluster.model import Cluster
@@ -135,6 +136,11 @@ class Session:
                     _guarded(self, "open", plugin.open, self)
                 else:
                     plugin.open(self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            return former(self, name, {"admitted": "inqueue", "lines": "pending_queue"})
 
     # Actions --------------------------------------------------------------------------------------------------------------
 
