@@ -470,9 +470,9 @@ def test_a_reservation_ends_when_nodes_have_taken_the_pods_and_not_before():
     class Slow(Deployment):
         """Nobody carries a binding of the preemptor out."""
 
-        def _do(self, event: Any) -> None:
+        def do(self, event: Any) -> None:
             if event.data.effect != "bind_pod" or event.subject != "urgent":
-                super()._do(event)
+                super().do(event)
 
     deployment = crowded(of=Slow)
     deployment.wait(12)
@@ -569,9 +569,9 @@ def test_a_victim_is_spared_when_the_preemptor_is_promised_places_that_others_le
     class Slow(Deployment):
         """The pods of `peer` take their time to go."""
 
-        def _do(self, event: Any) -> None:
+        def do(self, event: Any) -> None:
             if event.data.effect != "delete_pod" or event.subject != "peer":
-                super()._do(event)
+                super().do(event)
 
     deployment = made(nodes=2, of=Slow)
     submit(deployment, "peer", priorityClassName="high")

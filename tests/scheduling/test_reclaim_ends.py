@@ -108,9 +108,9 @@ def test_a_claim_survives_restarts() -> None:
 class Lingering(Deployment):
     """Pods take their time to leave."""
 
-    def _do(self, event: Any) -> None:
+    def do(self, event: Any) -> None:
         if event.data.effect != "delete_pod":
-            super()._do(event)
+            super().do(event)
 
 
 def lingering() -> Deployment:

@@ -46,9 +46,9 @@ def rounds_while_a_place_is_promised(*, restart: bool) -> tuple[list[Any], dict[
     class Slow(Deployment):
         """Its pods take their time to go."""
 
-        def _do(self, event: Any) -> None:
+        def do(self, event: Any) -> None:
             if event.data.effect != "delete_pod":
-                super()._do(event)
+                super().do(event)
 
     deployment = Slow()
     deployment.node("n1", cpu=8)
