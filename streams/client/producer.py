@@ -100,7 +100,8 @@ class Producer:
         self._background = background
         self.owner: Final = TaskOwner()
         """Owner of its tasks in the loop, which end with it."""
-        self._seconds = settings.transaction_seconds if transactional_id else settings.delivery_seconds
+        self.seconds = settings.transaction_seconds if transactional_id else settings.delivery_seconds
+        """Time limit of each call."""
         self.aiokafka: Any = None
         """The producer below; `None`: closed."""
         # A batch waits this long for its partition's leader.
@@ -139,7 +140,7 @@ class Producer:
             BatchTooLargeError: a broker rejects some records; others may have been written.
             KafkaError: some records may have been written.
         """
-        return self._run(self._write(batches, on_wait), self._seconds)
+        return self._run(self._write(batches, on_wait), self.seconds)
 
     def transact(
         self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
@@ -151,7 +152,7 @@ class Producer:
             BatchTooLargeError: a broker rejects some records; `abort` discards the transaction.
             KafkaError: the outcome is unknown.
         """
-        return self._run(self._transaction(batches, offsets, group), self._seconds)
+        return self._run(self._transaction(batches, offsets, group), self.seconds)
 
     def abort(self) -> None:
         """Abort the current transaction.
@@ -160,7 +161,7 @@ class Producer:
             ProducerFenced: another producer has the transactional id.
             KafkaError: no broker answers.
         """
-        self._run(self.aiokafka.abort_transaction(), self._seconds)
+        self._run(self.aiokafka.abort_transaction(), self.seconds)
 
     def close(self) -> None:
         """Stop the producer, even during a request. Idempotent."""

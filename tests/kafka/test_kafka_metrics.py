@@ -18,6 +18,7 @@ from lifecycle_inputs import inputs
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from topics_of_tests import delete_records
+from transactions_by_hand import within, write_half
 from worker_process import Lahar
 
 from engine.events import Event
@@ -31,7 +32,6 @@ from engine.runtime.serving import Address, Server
 from streams.codec import encode
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
-from streams.shard import KafkaShard
 
 Make = Callable[[int], KafkaLog]
 Open = Callable[[], KafkaLog]
@@ -81,20 +81,11 @@ def watched(make_log: Make) -> Iterator[Watched]:
     found.close()
 
 
-def within(shard: KafkaShard, *work: Any) -> None:
-    """Do something with the shard's own producer, as `commit` does."""
-    for coroutine in work:
-        shard.cluster.background.run(coroutine, shard.producer.owner)
-
-
 def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched, open_log: Open) -> None:
     assert watched("lahar_lso_lag_records", topic="job-events", partition="0") == 0
     other = open_log()
     neighbour = other.open(ShardId("billing", 0), (Partition("jobs", 0),))
-    producer = neighbour.producer.aiokafka
-    batches = neighbour.producer.batches()
-    batches.add_state(other.name(EVENTS), b"half", b"half")
-    within(neighbour, producer.begin_transaction(), neighbour.producer.send_in_loop(batches))
+    write_half(neighbour, EVENTS)
     watched.log.append("pods", [custom("a", number, "add", at=number) for number in (1, 2)])
     until(lambda: watched("lahar_lag_records") == 2, 30, "what waits")
     watched.processor.step()
@@ -102,7 +93,7 @@ def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched,
     # The half, two events and the marker behind them, which comes a moment later.
     until(lambda: watched("lahar_lso_lag_records", topic="job-events", partition="0") == 4, 30, "the lag")
     until(lambda: watched("lahar_lso_lag_records", topic="pods", partition="0") == 0, 30, "that inputs can be read")
-    within(neighbour, producer.commit_transaction())
+    within(neighbour, neighbour.producer.aiokafka.commit_transaction())
     until(lambda: watched("lahar_lso_lag_records", topic="job-events", partition="0") == 0, 30, "the end of the lag")
 
 

@@ -21,6 +21,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
 from topics_of_tests import add_partitions, alter, delete_records, make_anew
+from transactions_by_hand import within, write_half
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
@@ -38,21 +39,6 @@ Open = Callable[[], KafkaLog]
 BILLING = ShardId("billing", 0)
 SCHEDULING = ShardId("scheduling", 0)
 DEAD = Partition("dead-letters", 0)
-
-
-def within(shard: KafkaShard, *work: Coroutine[Any, Any, Any]) -> None:
-    """Do something with the shard's own producer, as `commit` does."""
-    for coroutine in work:
-        shard.cluster.background.run(coroutine, shard.producer.owner)
-
-
-def write_half(shard: KafkaShard, *partitions: Partition) -> None:
-    """Begin a transaction, write a record to some partitions, and do not commit."""
-    producer = shard.producer.aiokafka
-    batches = shard.producer.batches()
-    for partition in partitions:
-        batches.add_state(shard.cluster.name(partition), b"half", b"half")
-    within(shard, producer.begin_transaction(), shard.producer.send_in_loop(batches))
 
 
 def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) -> None:
@@ -202,7 +188,7 @@ def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fen
     log, other = make_log(1), open_log()
     zombie = log.open(SHARD, INPUTS)
     zombie.commit(Commit((1, 0), 1, [output(1)]))
-    zombie.producer._seconds = 0
+    zombie.producer.seconds = 0
     with pytest.raises(LogUnavailableError, match="must be opened again"):
         zombie.commit(Commit((2, 0), 2, [output(2)]))
     heir = other.open(SHARD, INPUTS)
@@ -244,7 +230,7 @@ def test_who_has_failed_to_commit_and_has_no_heir_goes_on(make_log: Make) -> Non
     log = make_log(1)
     shard = log.open(SHARD, INPUTS)
     shard.commit(Commit((1, 0), 1, [output(1)]))
-    shard.producer._seconds = 0
+    shard.producer.seconds = 0
     with pytest.raises(LogUnavailableError, match="must be opened again"):
         shard.commit(Commit((2, 0), 2, [output(2)]))
     again = log.open(SHARD, INPUTS)
