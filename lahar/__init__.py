@@ -102,9 +102,11 @@ __all__ = [
     "open",
 ]
 
-_FORMER: Final = {f"{what}Standing": f"{what}Status" for what in ("Group", "Node", "Pod", "Queue", "Quota", "Tenant")}
+_FORMER: Final = {"BudgetStanding": "TenantBudgetStatus"} | {
+    f"{what}Standing": f"{what}Status" for what in ("Group", "Node", "Pod", "Queue", "Quota", "Tenant")
+}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        return former(sys.modules[__name__], name, {"BudgetStanding": "TenantBudgetStatus", **_FORMER})
+        return former(sys.modules[__name__], name, _FORMER)
