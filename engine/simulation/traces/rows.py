@@ -295,7 +295,7 @@ def split(total: int, parts: int) -> list[int]:
 def with_tenants(rows: Iterable[TraceRow | BadRow], tenants: int) -> list[TraceRow | BadRow]:
     """Assign the jobs of a trace to tenants, because no trace has them: user modulo the number of tenants.
 
-    The CRC-32 stands for a user that is not a number, and for the job's name if it has no user.
+    A user that is not a number counts by its CRC-32; a job without a user by that of its name.
     """
     return [
         replace(row, tenant=f"tenant-{_number(row.user or row.name) % tenants}") if isinstance(row, TraceRow) else row
