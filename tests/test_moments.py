@@ -78,7 +78,7 @@ def test_what_is_no_time_is_refused_in_one_line(text):
     assert "\n" not in str(refused.value)
 
 
-def test_a_clock_time_that_the_change_to_summer_time_skips_is_refused_with_the_next_one():
+def test_a_time_skipped_by_summer_time_is_refused_with_the_next_one():
     with pytest.raises(ValueError, match=r"does not exist in Europe/Berlin.*2026-03-29T03:30:00\+02:00"):
         parse_moment("2026-03-29 02:30", NOW, BERLIN)
 

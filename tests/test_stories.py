@@ -137,7 +137,7 @@ def test_an_ensemble_completes_when_its_combiner_does(play) -> None:
     assert "Running 09:00:34 → Completing 10:31:40 → Completed 10:31:49" in played.said("timeline")
 
 
-def test_a_worker_that_ran_out_of_memory_is_made_anew_and_the_training_completes(play) -> None:
+def test_a_worker_out_of_memory_is_replaced_and_the_training_completes(play) -> None:
     played = play("out-of-memory")
     assert played.phases() == ["Running", "Restarting", "Pending", "Running", "Completing", "Completed"]
     assert played.ends() == {
@@ -166,7 +166,7 @@ def test_a_worker_that_ran_out_of_memory_is_made_anew_and_the_training_completes
     assert "Failed OomKilled exit 137" in timeline
 
 
-def test_a_gang_that_lost_its_node_uses_no_retry_and_is_aborted_after_its_restart(play) -> None:
+def test_a_gang_that_lost_its_node_uses_no_retry_and_aborts_after_restart(play) -> None:
     played = play("lost-node")
     assert played.phases() == ["Running", "Restarting", "Pending", "Aborting", "Aborted"]
     assert played.ends() == {
@@ -195,7 +195,7 @@ def test_a_gang_that_lost_its_node_uses_no_retry_and_is_aborted_after_its_restar
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_story_is_the_same_on_every_run_and_playing_it_again_changes_nothing(play, story: str, tmp_path: Path) -> None:
+def test_a_story_is_the_same_on_every_run_and_on_replay(play, story: str, tmp_path: Path) -> None:
     first = play(story).events
     again = play(story).events  # into the same log
     for file in tmp_path.glob(f"{story}.db*"):

@@ -51,7 +51,7 @@ def test_an_agent_wants_what_it_asks_for(asked: dict[str, Any], wanted: list[Any
     assert [data for data in given if declared.wants(History().received(data))] == wanted
 
 
-def test_a_type_that_nobody_knows_is_said_to_be_unknown_whatever_is_asked_for() -> None:
+def test_an_unknown_type_is_reported_as_unknown_whatever_is_requested() -> None:
     declared = agent(job_events, level="job", to="Completed")(told)
     received = History().received(COMPLETED)
     received.message = received.message._replace(type="lahar.job.frobnicated.v9")
@@ -66,7 +66,7 @@ def test_an_agent_can_be_told_of_dead_letters(asked: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("asked", [{"types": JobOpened}, {"level": "job", "to": "Completed"}, {"task": "worker"}])
-def test_what_stands_on_another_topic_cannot_be_selected_among_dead_letters(asked: dict[str, Any]) -> None:
+def test_a_name_of_another_topic_selects_no_dead_letters(asked: dict[str, Any]) -> None:
     with pytest.raises(AgentError, match="on dead-letters"):
         agent(dead_letters, **asked)(told)
 

@@ -147,7 +147,7 @@ def test_a_call_that_takes_too_long_is_cancelled_and_has_failed(
     assert "took longer than 0.01 s" in caplog.text
 
 
-def test_an_app_that_is_drained_finishes_the_call_that_runs_and_begins_no_other(make_app: Callable[..., AgentApp]) -> None:
+def test_a_draining_app_finishes_the_running_call_and_starts_no_other(make_app: Callable[..., AgentApp]) -> None:
     finished: list[int] = []
 
     async def drain() -> None:
@@ -173,7 +173,7 @@ def test_an_app_that_is_drained_finishes_the_call_that_runs_and_begins_no_other(
     assert finished == [1]
 
 
-def test_what_fails_is_given_up_when_its_partition_is_lost_and_what_is_behind_it_is_given(
+def test_a_lost_partition_drops_its_failing_event_and_frees_those_behind(
     make_app: Callable[..., AgentApp],
 ) -> None:
     async def lose() -> None:
@@ -201,7 +201,7 @@ def test_what_fails_is_given_up_when_its_partition_is_lost_and_what_is_behind_it
     asyncio.run(lose())
 
 
-def test_an_app_that_is_drained_does_not_wait_for_a_function_that_fails_for_ever(make_app: Callable[..., AgentApp]) -> None:
+def test_a_draining_app_does_not_wait_for_a_function_that_always_fails(make_app: Callable[..., AgentApp]) -> None:
     async def drain() -> None:
         failed = asyncio.Event()
 

@@ -26,7 +26,7 @@ def test_after_somebody_else_may_have_had_the_partition_a_hole_is_no_loss() -> N
     assert progress.missing(history.received(opened(), 2)) == 0
 
 
-def test_a_rebalance_that_gives_the_partition_back_where_it_stood_hides_no_loss() -> None:
+def test_a_rebalance_that_returns_the_partition_unmoved_hides_no_loss() -> None:
     progress, history = Progress(), History()
     progress.done(history.received(opened(), 0))
     history.lose()

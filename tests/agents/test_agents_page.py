@@ -83,7 +83,7 @@ def test_the_plain_consumer_on_the_page_is_the_one_that_is_tested() -> None:
     assert shown in (ROOT / "examples" / "consumer" / "consumer.py").read_text(encoding="utf-8")
 
 
-def test_the_statements_on_the_page_are_those_of_the_example_that_is_tested() -> None:
+def test_the_statements_on_the_page_are_those_of_the_tested_example() -> None:
     shown = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     example = (ROOT / "examples" / "agents" / "bills.py").read_text(encoding="utf-8")
     assert len(shown) == 2

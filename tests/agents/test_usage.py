@@ -38,7 +38,7 @@ def book_of(*given: Data, job: str = "job-1") -> UsageBook:
     return book
 
 
-def test_a_running_job_counts_for_its_tenant_and_queue_with_what_its_replicas_ask_for() -> None:
+def test_a_running_job_counts_for_tenant_and_queue_with_its_requests() -> None:
     book = book_of(*LIFE)
     assert +book.jobs == {(GOLD, "Running"): 1}
     assert book.entered == {(GOLD, "Pending"): 1, (GOLD, "Running"): 1}
@@ -101,7 +101,7 @@ def test_memory_is_bounded_by_what_lives() -> None:
     assert book.entered == {(GOLD, "Pending"): 1_000, (GOLD, "Completed"): 1_000}
 
 
-def test_a_job_whose_end_may_be_taken_back_is_remembered_rather_than_others() -> None:
+def test_a_job_whose_end_may_be_withdrawn_is_kept_before_others() -> None:
     book, histories = UsageBook(kept=10), [History(f"job-{number}") for number in range(110)]
     for number, history in enumerate(histories):
         for data in (opened(), JobPhaseChanged("Completed", "Running", inferred=number < 10)):
@@ -112,7 +112,7 @@ def test_a_job_whose_end_may_be_taken_back_is_remembered_rather_than_others() ->
     assert +book.jobs == {(GOLD, "Running"): 10}
 
 
-def test_a_job_that_comes_back_after_it_was_left_out_belongs_to_nobody_until_it_ends() -> None:
+def test_a_dropped_job_that_returns_belongs_to_no_tenant_until_it_ends() -> None:
     book, first, second = UsageBook(kept=1), History("a"), History("b")
     for history in (first, second):
         for data in (opened(), JobPhaseChanged("Completed", "Running", inferred=True)):
@@ -156,7 +156,7 @@ def give(make_app: Callable[..., AgentApp], usage: Usage, *received: Received) -
     asyncio.run(run())
 
 
-def test_a_partition_is_shown_when_it_is_rebuilt_and_no_more_when_it_is_lost(make_app: Callable[..., AgentApp]) -> None:
+def test_a_partition_is_shown_once_rebuilt_and_hidden_once_lost(make_app: Callable[..., AgentApp]) -> None:
     usage, history = Usage(), History()
     usage.assigned({Place("job-events", 0), Place("job-events", 1)})
     give(make_app, usage, *[history.received(data, offset) for offset, data in enumerate(LIFE)])

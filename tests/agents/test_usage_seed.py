@@ -72,7 +72,7 @@ def processed(log: MemoryLog, every: int, seldom: float = 0.0) -> list[tuple[Usa
 
 @pytest.mark.parametrize("every", [40, 1_000])
 @pytest.mark.parametrize("fill", [mixed_jobs, months])
-def test_snapshot_and_tail_show_what_the_whole_history_shows_at_every_event_after(fill: Fill, every: int, tmp_path: Path) -> None:
+def test_snapshot_and_tail_equal_the_whole_history_at_every_later_event(fill: Fill, every: int, tmp_path: Path) -> None:
     log = MemoryLog()
     fill(log, tmp_path)
     seeds = processed(log, every, seldom=0.04)
@@ -126,7 +126,7 @@ def test_a_job_that_was_moved_and_resized_begins_where_it_was() -> None:
     }
 
 
-def test_where_more_have_finished_than_are_kept_those_whose_end_may_be_taken_back_are_kept() -> None:
+def test_a_full_memory_of_ends_keeps_those_that_may_be_withdrawn() -> None:
     ends = [JobPhaseChanged("Completed", "Running", inferred=number < 3) for number in range(20)]
     jobs = [of_one_job(opened(), end, job=f"job-{number}")[1] for number, end in enumerate(ends)]
     book = UsageBook(kept=5)

@@ -164,7 +164,7 @@ def test_a_job_that_lahar_runs_has_the_gpus_of_its_template() -> None:
         assert log.job("lab/half").spec.tasks[0].requests.gpus == Decimal("0.5")
 
 
-def test_rows_of_operators_hold_for_nodes_that_are_applied_as_for_those_that_are_read() -> None:
+def test_operator_rows_hold_for_applied_nodes_as_for_observed_ones() -> None:
     node = {
         "apiVersion": "v1",
         "kind": "Node",

@@ -63,7 +63,7 @@ def test_pods_that_share_a_claim_are_billed_for_it_once() -> None:
         assert log.summary()["not_billed"][GPU]["unit_seconds"] == 2 * HOUR
 
 
-def test_claims_that_are_read_after_their_pods_correct_the_bill_from_the_start() -> None:
+def test_claims_read_after_their_pods_correct_the_bill_from_the_start() -> None:
     """The same version of the pod shows its devices once its claims are read."""
     with lahar.open("memory:", billing=True) as log:
         log.ingest([BOOK, pod("train", "one")])

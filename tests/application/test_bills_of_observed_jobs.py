@@ -66,7 +66,7 @@ def test_a_resize_that_the_node_refuses_is_not_billed() -> None:
     assert {record.quantity for record in found if record.charge.meter == "cpu_seconds"} == {2 * 1800}
 
 
-def test_a_resize_that_waits_for_room_is_billed_from_when_the_scheduler_counts_it() -> None:
+def test_a_resize_waiting_for_room_is_billed_once_the_scheduler_counts_it() -> None:
     wanted = {"cpu": "4", "conditions": pending("Deferred"), **has("2")}
     found = records(running(1, **has("2")), running(2, **wanted), succeeded(3, **wanted))
     assert sum(record.quantity for record in found if record.charge.meter == "cpu_seconds") == 2 * 1200 + 4 * 600
@@ -81,9 +81,7 @@ def written(content: dict[str, Any], **times: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("before", "after", "seconds"), [("2", "8", 2 * 1200 + 8 * 600), ("8", "2", 8 * 1201 + 2 * 599)])
-def test_a_resize_is_billed_from_the_write_that_shows_it_though_it_leaves_no_other_time(
-    before: str, after: str, seconds: int
-) -> None:
+def test_a_resize_is_billed_from_the_write_that_shows_it(before: str, after: str, seconds: int) -> None:
     """A larger size counts when it is asked for, a smaller one when the node has taken it, a second later."""
     done = "2023-05-25T07:20:01Z"
     found = records(
@@ -166,7 +164,7 @@ def test_the_multiplier_of_its_class_applies_to_an_observed_job(api_version: str
     assert charged(*objects[1:], objects[0]) == ({"high"}, 3 * HALF_AN_HOUR)
 
 
-def test_the_multipliers_of_a_job_known_by_its_pods_alone_are_those_of_their_class_and_label() -> None:
+def test_a_job_known_by_its_pods_has_multipliers_of_their_class_and_label() -> None:
     assert charged(of_class(running(1)), of_class(succeeded(2))) == ({"high"}, 3 * HALF_AN_HOUR)
     label = {"volcano.sh/preemptable": "true"}
     assert charged(of_class(running(1), **label), of_class(succeeded(2), **label)) == ({"high"}, Decimal("1.5") * HALF_AN_HOUR)

@@ -272,7 +272,7 @@ def test_callbacks_hear_at_once_of_what_a_program_puts_in(log: lahar.Lahar, monk
     assert set(heard) == {"live"}
 
 
-def test_an_update_that_is_refused_leaves_the_objects_before_it_as_they_were(log: lahar.Lahar) -> None:
+def test_a_refused_update_leaves_the_objects_as_they_were(log: lahar.Lahar) -> None:
     log.apply(JOB)
     changed = {**JOB, "spec": {**JOB["spec"], "queue": "other"}}
     with pytest.raises(ValueError, match=r"spec\.queue"):

@@ -131,7 +131,7 @@ def node_types(shard):
 
 
 @pytest.mark.parametrize("jobs", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_a_node_of_many_jobs_that_changed_its_type_is_charged_so_in_small_steps(jobs):
+def test_a_changed_node_type_is_charged_to_many_jobs_in_small_steps(jobs):
     """One job a step, of those only that got the node since it has changed."""
     shard = with_jobs(jobs)
     # Those that are over, and of the open ones (one more is the shard's own) all but the last: half of the last ones are over.
@@ -148,7 +148,7 @@ def test_a_node_of_many_jobs_that_changed_its_type_is_charged_so_in_small_steps(
     assert STAGE.unfinished(shard.state) is None
 
 
-def test_many_attempts_of_a_job_on_a_node_that_changed_are_looked_at_in_small_steps():
+def test_many_attempts_on_a_changed_node_are_reviewed_in_small_steps():
     shard = Wide(1_000, 2)
     for node in ("n0", "n1"):
         shard.node(node, 1, "small", since=-1)
@@ -161,7 +161,7 @@ def test_many_attempts_of_a_job_on_a_node_that_changed_are_looked_at_in_small_st
     assert node_types(shard) == {"small": 500, "large": 500}
 
 
-def test_a_node_that_changes_while_its_jobs_are_reviewed_has_them_reviewed_again():
+def test_a_node_that_changes_during_a_review_is_reviewed_again():
     """Also those that the first review had come to; what a snapshot holds goes on in the same way."""
     shard = with_jobs(6)
     shard.node("n", HOUR + 1, "large", since=3)
@@ -196,7 +196,7 @@ def test_a_review_of_a_node_passes_over_jobs_that_are_forgotten():
     assert not shard.state.used
 
 
-def test_changes_of_a_node_are_kept_up_to_a_number_and_the_bill_does_not_depend_on_when_they_are_heard():
+def test_node_changes_are_bounded_and_bills_independent_of_arrival_order():
     """The first one and the last ones are known; use between them is charged by the first."""
     changes = [("n", 10 * number, ("small", "large")[number % 2]) for number in range(100)]
     bills = []
@@ -227,7 +227,7 @@ def charged_time(shard):
     return sum(run.length for attempt in account_of(shard.state, "j").attempts for run in attempt.recorded)
 
 
-def test_a_job_that_changes_its_labels_all_the_time_is_charged_in_small_steps_and_its_labels_are_followed_for_a_while():
+def test_label_changes_are_charged_in_small_steps_up_to_a_bound():
     shard = Wide(100)
     for number in range(1_000):
         shard.job(JobRevised(labels={"progress": f"{number}", LABEL_PREEMPTIBLE: "true" if number > 900 else "false"}), number)
@@ -253,7 +253,7 @@ def test_what_changes_a_price_is_followed_up_to_a_number_of_changes():
     assert [one.tenant for one in account_of(shard.state, "j").job.terms] == ["team", *(f"team-{number}" for number in range(100))]
 
 
-def test_the_first_owner_of_a_jobs_pods_counts_however_often_the_job_was_changed():
+def test_the_first_owner_of_a_jobs_pods_counts_after_any_number_of_changes():
     shard = Wide(2)
     for number in range(200):
         shard.job(JobRevised(tenant=f"team-{number}"), number)
@@ -287,7 +287,7 @@ def test_resizes_of_a_pod_are_followed_up_to_a_number():
     assert largest_record(shard) < 2 << 20
 
 
-def test_places_that_are_reserved_for_a_job_again_and_again_are_kept_up_to_a_number():
+def test_repeated_reservations_for_a_job_are_kept_up_to_a_bound():
     shard = Wide(0)
     for number in range(300):
         shard.job(JobPhaseChanged("Pending", "Privileged", reserved=2 * number + 1), 2 * number)
@@ -332,7 +332,8 @@ def test_times_of_no_attempt_are_named_and_cost_one_event(created, ended):
     assert list(check_billing(story.log)) == []
 
 
-def test_what_cannot_be_charged_names_the_tenant_that_holds_last_and_not_the_one_heard_of_last():
+def test_an_uncharged_use_names_the_tenant_in_force_not_the_last_read():
+    """The last tenant by event time is named, not the last by arrival."""
     shard = Wide(1)
     shard.job(JobRevised(tenant="last"), 200)
     shard.sequence += 1
@@ -369,7 +370,7 @@ def test_what_is_remembered_of_charges_has_a_bound(monkeypatch):
         assert max(len(story.shard.state.book.tariffs), len(story.shard.state.book.factors)) <= 3
 
 
-def test_what_is_remembered_of_charges_is_the_same_for_all_tenants_with_the_same_factors():
+def test_tenants_with_equal_factors_share_one_remembered_charge():
     story = Story()
     story.prices({"prices": PRICES, "multipliers": [{"queue": "q", "factor": "2"}]})
     for number in range(5):

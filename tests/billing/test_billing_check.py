@@ -64,7 +64,7 @@ def test_what_is_recorded_and_is_to_be_priced_anew_waits_for_no_hour_mark():
     assert recorded_at(story.log, NOON, NOON + HOUR * SECOND + 1) == NOON + 2 * HOUR * SECOND
 
 
-def test_a_phase_that_began_after_the_last_mark_does_not_end_what_is_recorded_up_to_it():
+def test_a_phase_after_the_last_mark_does_not_end_records_up_to_it():
     story = Story()
     story.prices({"prices": PRICES, "billable_from": "bound"})
     story.start("j", 0, 10)

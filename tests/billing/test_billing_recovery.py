@@ -136,7 +136,8 @@ def reviewed_by_price(*, recovers):
     return messages(story.log), [event.subject for event in events]
 
 
-def test_a_job_that_begins_behind_a_book_is_not_reviewed_for_it_whether_its_shard_recovers_or_not():
+def test_a_job_that_begins_behind_a_book_is_not_reviewed_for_it():
+    """Neither with nor without a recovery of its shard."""
     right, reviewed = reviewed_by_price(recovers=False)
     assert reviewed == ["a"]
     assert reviewed_by_price(recovers=True) == (right, reviewed)
@@ -244,7 +245,7 @@ def test_a_review_that_is_not_due_yet_writes_nothing():
     assert STAGE.touched(story.shard.state) == []
 
 
-def test_jobs_that_come_with_a_book_do_not_await_its_review_in_a_recovery_either():
+def test_jobs_that_come_with_a_book_await_no_review_in_a_recovery_either():
     """The book is taken first; the snapshot holds one of the jobs, and the tail the book."""
 
     def at_once(story):

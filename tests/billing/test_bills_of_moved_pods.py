@@ -115,7 +115,7 @@ def _observed(one: Seen, place: int, begun: int, ended: int | None, *, known: bo
 
 @settings(max_examples=40)
 @given(programs())
-def test_the_sum_over_both_jobs_is_the_use_of_the_pod_and_only_the_last_job_is_billed(program: Program) -> None:
+def test_a_moved_pod_is_billed_once_and_only_to_its_last_job(program: Program) -> None:
     late, early = billed(program), billed(program._replace(known=0))
     assert late.net == early.net
     assert sum(late.jobs.values()) == sum(early.jobs.values())

@@ -102,7 +102,7 @@ QUICK = settings(max_examples=30)
 
 @QUICK
 @given(producers(), st.integers(0, 999))
-def test_any_order_and_repetition_of_observations_gives_the_same_net_amounts(told, seed):
+def test_any_order_and_repetition_of_observations_bills_the_same(told, seed):
     dice = random.Random(seed)  # noqa: S311 - an order, no secret
     assert billed(shuffled(told, dice)) == billed(one_by_one(told))
 
@@ -110,7 +110,7 @@ def test_any_order_and_repetition_of_observations_gives_the_same_net_amounts(tol
 @pytest.mark.slow
 @settings(max_examples=2_000, derandomize=False)
 @given(producers(), st.integers(0, 999))
-def test_any_order_and_repetition_gives_the_same_net_amounts_in_many_programs(told, seed):
+def test_any_order_and_repetition_bills_the_same_in_many_programs(told, seed):
     dice = random.Random(seed)  # noqa: S311 - an order, no secret
     assert billed(shuffled(told, dice)) == billed(one_by_one(told))
 

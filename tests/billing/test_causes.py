@@ -97,7 +97,8 @@ def test_a_correction_of_many_attempts_for_a_revision_names_the_revision() -> No
     assert causes(story, before) == {revision}
 
 
-def test_an_hour_mark_names_the_beginning_of_the_use_unless_it_corrects_what_a_review_would() -> None:
+def test_an_hour_mark_names_the_start_of_use_unless_a_review_would_correct() -> None:
+    """Where it corrects what a review would correct, it names the cause of the review."""
     story = Story()
     story.start("j", 0, 0)
     story.run("j", 0, 0)
@@ -192,7 +193,7 @@ def corrected(story: Story, since: int) -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def test_what_a_price_book_adds_before_a_use_that_a_fact_corrects_names_the_book() -> None:
+def test_use_added_by_a_book_before_a_corrected_use_names_the_book() -> None:
     story = Story()
     story.start("j", 0, 0)
     story.run("j", 0, 50)
@@ -206,7 +207,7 @@ def test_what_a_price_book_adds_before_a_use_that_a_fact_corrects_names_the_book
     assert corrected(story, before) == {("queued", "team"): {book}, ("running", "team"): {fact}}
 
 
-def test_a_use_of_other_terms_names_the_revision_and_the_use_before_it_the_book() -> None:
+def test_use_of_other_terms_names_the_revision_and_earlier_use_the_book() -> None:
     """Both are corrected by one review of many attempts; a resize of the moment of the revision has parted them."""
     story = Story()
     for index in range(_FEW + 1):

@@ -35,7 +35,7 @@ def last(story: Story) -> str:
     return [record.message.id for record in story.log.scan(["job-events"])][-1]
 
 
-def test_a_late_end_before_the_request_of_the_deletion_is_what_ended_the_use(story: Story) -> None:
+def test_a_late_end_before_the_deletion_request_is_what_ended_the_use(story: Story) -> None:
     begun = last(story)
     story.say("job-events", AttemptTerminating("main", 0, 1), "j", 100)
     requested = last(story)
@@ -61,7 +61,7 @@ def test_a_source_of_higher_rank_that_says_the_same_end_corrects_nothing(story: 
     assert list(check_billing(story.log)) == []
 
 
-def test_an_inferred_end_before_the_request_of_the_deletion_is_shown_as_inferred(story: Story) -> None:
+def test_an_inferred_end_before_the_deletion_request_is_shown_as_inferred(story: Story) -> None:
     story.say("job-events", AttemptTerminating("main", 0, 1), "j", 100)
     story.end("j", 0, 50, recorded=110, rank="inferred", inferred=True)
     (record,) = story.records()
@@ -74,7 +74,7 @@ def test_an_inferred_end_before_the_request_of_the_deletion_is_shown_as_inferred
 
 @pytest.mark.parametrize("named", ["the request of the deletion", "the end"])
 @pytest.mark.parametrize("closed", [False, True])
-def test_records_of_earlier_builds_that_did_not_say_that_an_end_is_inferred_stay_valid(
+def test_earlier_records_without_the_inferred_mark_stay_valid(
     story: Story, closed: bool, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First they named the request of the deletion, with its own certainty, then the end, but with the certainty of the request."""
@@ -99,9 +99,7 @@ def test_records_of_earlier_builds_that_did_not_say_that_an_end_is_inferred_stay
 
 
 @pytest.mark.parametrize("kind", ["queued", "reserved"])
-def test_waiting_has_no_node_and_records_of_earlier_builds_that_gave_it_one_stay_valid(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_has_no_node_and_earlier_records_with_one_stay_valid(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story()
     story.prices({"prices": PRICES, f"bill_{kind}": True})
     for job in ("earlier", "now"):
@@ -122,7 +120,7 @@ def test_waiting_has_no_node_and_records_of_earlier_builds_that_gave_it_one_stay
     assert list(check_billing(story.log)) == []
 
 
-def test_an_end_before_an_inferred_beginning_of_the_next_phase_counts_as_inferred() -> None:
+def test_an_end_before_an_inferred_start_of_the_next_phase_is_inferred() -> None:
     """docs/billing.md: it is known, but records of earlier builds stay valid."""
     story = Story()
     story.prices({"prices": PRICES, "billable_from": "bound"})

@@ -40,7 +40,7 @@ def named(story: Story) -> list[tuple[str | None, str | None]]:
     return kinds
 
 
-def test_a_fact_that_was_taken_after_the_use_was_recorded_does_not_stand_behind_it() -> None:
+def test_a_fact_read_after_the_use_was_recorded_is_not_behind_its_record() -> None:
     """It is recorded earlier, by the clock of another producer, or with `--at`."""
     story = told()
     story.say("cluster", NodeObserved("n1", type="small"), "n1", -10)
@@ -53,7 +53,7 @@ def test_a_fact_that_was_taken_after_the_use_was_recorded_does_not_stand_behind_
     assert named(story) == [("small", "small"), ("small", "small"), ("large", "large")]
 
 
-def test_no_fact_is_named_where_the_event_that_bound_the_attempt_has_the_type() -> None:
+def test_no_fact_is_named_if_the_binding_event_has_the_node_type() -> None:
     story = told()
     story.say("cluster", NodeObserved("n1"), "n1", -10)
     story.start("j", 0, 0)
@@ -73,7 +73,7 @@ def test_waiting_that_has_the_price_of_the_node_names_the_fact_about_it() -> Non
     assert named(story) == [("large", "large"), ("large", "large")]
 
 
-def test_of_an_attempt_that_was_bound_twice_the_fact_before_the_last_time_is_named() -> None:
+def test_an_attempt_bound_twice_names_the_fact_before_its_last_binding() -> None:
     story = told()
     story.say("cluster", NodeObserved("n1", type="small"), "n1", -10)
     story.start("j", 0, 0)
@@ -94,7 +94,7 @@ def lines_of_class(story: Story) -> list[tuple[str, str]]:
     return found
 
 
-def test_an_end_that_was_learnt_after_a_record_was_written_did_not_give_it_its_class() -> None:
+def test_an_end_read_after_a_record_did_not_give_the_record_its_class() -> None:
     story = told()
     story.start("j", 0, 0)
     story.run("j", 0, 0)
@@ -105,7 +105,7 @@ def test_an_end_that_was_learnt_after_a_record_was_written_did_not_give_it_its_c
     assert last == ("2026-03", "class useful: the attempt ended Succeeded")
 
 
-def test_a_record_of_a_closed_month_keeps_the_class_that_it_had_before_the_end_was_known() -> None:
+def test_a_record_of_a_closed_month_keeps_its_class_from_before_the_end() -> None:
     story = told()
     story.start("j", 0, 0)
     story.run("j", 0, 0)

@@ -20,7 +20,7 @@ FACTS: list[tuple[Data, str]] = [
 
 
 @pytest.mark.parametrize(("fact", "name"), FACTS)
-def test_an_attempt_that_had_ended_is_not_billed_up_to_a_fact_that_came_later(fact: Data, name: str) -> None:
+def test_an_ended_attempt_is_not_billed_up_to_a_later_fact(fact: Data, name: str) -> None:
     story = Story()
     story.prices({"prices": PRICES}, at=-10)
     story.start("j", 0, 0)
@@ -36,7 +36,7 @@ def test_an_attempt_that_had_ended_is_not_billed_up_to_a_fact_that_came_later(fa
     assert list(check_billing(story.log)) == []
 
 
-def test_when_nothing_waits_any_more_the_hour_marks_up_to_the_fact_are_recorded() -> None:
+def test_once_nothing_waits_hour_marks_up_to_the_fact_are_recorded() -> None:
     story = Story()
     story.prices({"prices": PRICES}, at=-10)
     story.start("j", 0, 0)

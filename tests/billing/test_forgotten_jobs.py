@@ -96,7 +96,7 @@ def test_a_node_first_heard_of_when_its_job_is_forgotten_changes_no_bill():
     assert list(check_billing(story.log)) == []
 
 
-def test_a_job_forgotten_while_a_fact_about_its_node_waits_for_its_review_keeps_its_bill():
+def test_a_job_forgotten_before_a_node_review_keeps_its_bill():
     story = Story()
     story.prices({"prices": {"gpu_seconds": {"*": "0.1", "large": "1"}}})
     story.say("cluster", NodeObserved("n1", type="small"), "n1", 0)

@@ -36,7 +36,7 @@ def held(state: State) -> bytes | None:
 
 
 @given(heard)
-def test_the_last_fact_that_said_something_new_of_its_moment_holds_until_the_next_one(said: Heard) -> None:
+def test_the_last_fact_news_of_its_moment_holds_until_the_next_moment(said: Heard) -> None:
     state = STAGE.initial()
     hear(state, said)
     plain: dict[int, list[str]] = {}
@@ -91,7 +91,7 @@ def test_what_was_said_again_holds_on_behind_what_is_heard_late() -> None:
     assert state.nodes[PLACE].repeats == [9]
 
 
-def test_a_job_of_more_unknown_nodes_than_are_kept_apart_is_reviewed_for_new_facts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_beyond_the_bound_of_unknown_nodes_is_reviewed_for_new_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for a repeat, and not for what a recovery reads again."""
     monkeypatch.setattr(nodes, "_UNKNOWN", 1)
     story = Story()

@@ -34,7 +34,7 @@ def types(story: Story) -> list[str]:
     return [message.type for message in messages(story.log)]
 
 
-def test_what_ended_months_ago_is_recorded_once_and_nothing_of_it_withdrawn():
+def test_use_that_ended_months_ago_is_recorded_once_and_never_withdrawn():
     story = told(since=0, now=AGO)
     assert types(story) == [UsageRecorded.TYPE]
     assert (story.seconds(), story.amount()) == (LENGTH, Decimal(LENGTH) / 10)
@@ -59,7 +59,7 @@ def test_what_began_months_ago_and_is_open_is_recorded_at_the_next_mark():
     assert types(story).count(UsageWithdrawn.TYPE) == MONTHS
 
 
-def test_what_is_heard_some_minutes_late_is_recorded_at_the_marks_that_it_has_passed():
+def test_use_read_minutes_late_is_recorded_at_the_marks_it_has_passed():
     story = Story()
     story.start("late", 0, 3000, recorded=HOUR + 300)
     story.run("late", 0, 3000, recorded=HOUR + 300)

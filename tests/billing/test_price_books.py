@@ -111,7 +111,7 @@ def test_what_is_billed_before_it_runs_is_recorded_at_hour_marks_too(rules):
     assert {record.run.kind for record in story.records()} == {"bound", *(["queued"] if queued else [])}
 
 
-def test_a_first_book_that_ends_the_month_within_an_hour_records_what_waits_for_that_hour():
+def test_a_first_book_ending_the_month_mid_hour_records_that_hours_use():
     """In Nepal a month ends at 18:15 UTC."""
     began = (parse_time("2026-03-31T18:02:00Z") - NOON) // SECOND
     story = Story()
@@ -123,7 +123,7 @@ def test_a_first_book_that_ends_the_month_within_an_hour_records_what_waits_for_
     assert [(record.run.period, record.run.month) for record in story.records()] == [("2026-03", None), ("2026-04", None)]
 
 
-def test_a_book_behind_the_end_of_a_month_within_an_hour_moves_no_attempt_back_to_it():
+def test_a_book_behind_a_month_end_mid_hour_moves_no_attempt_back():
     """Such an attempt would be due for ever."""
     began = (parse_time("2026-03-31T18:02:00Z") - NOON) // SECOND
     story = Story()
@@ -219,7 +219,7 @@ def test_use_that_lacks_a_price_is_listed_and_no_other(rules, listed):
     assert checked | (left - {"memory_byte_seconds"}) == {meter for meter, _, _ in listed}
 
 
-def test_nodes_without_gpus_need_no_price_of_seconds_that_are_weighed_by_gpus_alone():
+def test_nodes_without_gpus_need_no_price_weighed_by_gpus_alone():
     story, facts = Story(), ClusterFacts()
     story.prices({"prices": {"weighted_seconds": {"p4d": "1"}}, "weights": {"gpu_seconds": {"*": "2"}}})
     story.say("cluster", NodeObserved("n1", type="cpus", cpu_milli=64_000), "n1", 0)
@@ -243,7 +243,7 @@ def test_what_is_heard_after_its_node_is_gone_has_the_price_of_that_node():
     assert (story.amount(), {record.run.node_type for record in story.records()}) == (70, {"large"})
 
 
-def test_waiting_that_is_charged_is_not_recorded_again_when_the_pod_gets_a_node_of_the_same_price():
+def test_charged_waiting_is_not_recorded_again_on_a_node_of_equal_price():
     story = Story()
     story.prices({"prices": {"gpu_seconds": {"*": "0.1", "large": "1"}}, "bill_queued": True})
     story.say("cluster", NodeObserved("n2", type="large"), "n2", 0)

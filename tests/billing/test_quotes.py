@@ -62,7 +62,7 @@ def test_a_job_that_was_forgotten_with_an_open_attempt_is_quoted_no_more() -> No
     assert story.records() == []
 
 
-def test_what_cannot_be_charged_is_named_before_and_after_billing_has_found_it_out() -> None:
+def test_uncharged_use_is_named_before_and_after_billing_finds_it() -> None:
     story, late = Story(), 11 * 366 * 24 * 3600
     story.start("j", 0, 0)
     story.run("j", 0, 0)

@@ -86,14 +86,15 @@ def test_terms_that_change_hold_from_then_on(story):
     assert terms(story) == [(0, FIRST), (0.5, later), (1, later)]
 
 
-def test_what_the_owner_of_pods_says_first_was_so_from_the_beginning_and_what_it_says_then_is_from_then_on(story):
+def test_terms_of_a_pods_owner_hold_from_the_start_and_changes_from_then(story):
+    """The owner's first labels hold from the start of the job, later ones from their own time."""
     story.say("job-events", JobRevised(tenant="shop", owner=True), "j", HOUR / 2)
     story.say("job-events", JobRevised(tenant="mint", owner=True), "j", HOUR)
     story.end("j", 0, 2 * HOUR)
     assert terms(story) == [(0, FIRST | {"tenant": "shop"}), (1, FIRST | {"tenant": "mint"})]
 
 
-def test_what_a_job_that_was_opened_by_its_owner_says_later_is_from_then_on():
+def test_later_terms_of_a_job_opened_by_its_owner_hold_from_then():
     story = Story()
     story.say("job-events", JobOpened("Job", "j", managed=False, spec=JobSpec(), tenant="lab", owner=True), "j", 0)
     story.start("j", 0, 0)

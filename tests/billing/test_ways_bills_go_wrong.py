@@ -54,7 +54,7 @@ def test_2_charge_from_job_start_a_late_member_pays_from_its_own_start():
     assert by_replica == {0: 1500, 1: 500}
 
 
-def test_3_arrival_time_neither_a_late_nor_an_early_arrival_changes_a_duration():
+def test_3_arrival_time_late_or_early_arrival_changes_no_duration():
     story = Story()
     story.start("j", 0, 0, recorded=5000)
     story.run("j", 0, 10, recorded=9000)
@@ -148,7 +148,7 @@ def test_8_float_money_no_digit_is_lost_or_made_up():
     }
 
 
-def test_9_overwritten_records_a_correction_leaves_the_original_where_it_was():
+def test_9_overwritten_records_a_correction_leaves_the_original():
     """Of a closed month the file stays as it was, and the next open month has a reversal and what is right."""
     story = Story()
     story.prices({"prices": PRICES})
@@ -168,7 +168,7 @@ def test_9_overwritten_records_a_correction_leaves_the_original_where_it_was():
     ]
 
 
-def test_10_crash_between_two_writes_a_bill_and_how_far_it_has_come_are_one():
+def test_10_crash_between_two_writes_bill_and_progress_are_one_write():
     """The process ends behind or in any commit; another one goes on without loss or repetition."""
     story = Story()
     for index in range(3):
@@ -236,7 +236,7 @@ def test_a_pod_that_its_node_rejects_costs_nothing():
     assert (story.records(), story.amount()) == ([], 0)
 
 
-def test_only_the_waiting_of_a_pod_that_its_node_rejects_may_cost_something_and_no_minimum():
+def test_only_the_waiting_of_a_pod_rejected_by_its_node_may_cost():
     story = Story()
     story.prices({"prices": PRICES, "billable_from": "bound", "bill_queued": True, "minimum_seconds": "60"})
     story.start("j", 0, 0)
@@ -265,7 +265,7 @@ def test_law_9_an_end_before_the_start_is_no_time_at_all():
         ("America/Havana", "2020-11-01T03:00:00Z", 4, {"2020-10": 1, "2020-11": 3}),  # it comes twice
     ],
 )
-def test_law_9_months_end_at_midnight_of_the_price_book_whatever_the_clocks_do(zone, begin, hours, months):
+def test_law_9_months_end_at_midnight_of_the_price_book_for_any_clock(zone, begin, hours, months):
     start = (parse_time(begin) - NOON) / SECOND
     story = Story()
     version = {"prices": PRICES, "from": parse_time("2000-01-01T00:00:00Z")}
@@ -281,7 +281,7 @@ def test_law_9_months_end_at_midnight_of_the_price_book_whatever_the_clocks_do(z
 
 
 @pytest.mark.parametrize("after", [1, 44 * 60, 3 * HOUR])
-def test_law_9_what_ran_up_to_the_end_of_a_month_within_an_hour_is_on_the_invoice_of_that_month(after):
+def test_law_9_use_up_to_a_mid_hour_month_end_is_on_that_months_invoice(after):
     """It is recorded up to 18:15 UTC before the month is closed, however soon that is."""
     end = 29 * DAY + 6 * HOUR + 15 * 60
     story = Story()
@@ -298,7 +298,7 @@ def test_law_9_what_ran_up_to_the_end_of_a_month_within_an_hour_is_on_the_invoic
 
 
 @given(st.integers(1, 3599), st.integers(1, 50))
-def test_law_9_a_price_that_changes_while_it_runs_is_charged_from_that_moment(change, factor):
+def test_law_9_a_price_change_during_use_is_charged_from_that_moment(change, factor):
     story = Story()
     later = {"prices": {"gpu_seconds": {"*": str(factor)}}, "from": NOON + change * SECOND}
     story.prices({"prices": PRICES}, later)
@@ -309,7 +309,7 @@ def test_law_9_a_price_that_changes_while_it_runs_is_charged_from_that_moment(ch
     assert [(record.run.price_version, record.quantity) for record in story.records()] == [("v0", change), ("v1", HOUR - change)]
 
 
-def test_two_producers_that_disagree_and_a_clock_an_hour_off_with_a_month_between_them():
+def test_two_producers_disagree_an_hour_apart_across_a_month_end():
     """What stands at last is what the node says, whenever it is heard; no closed file changes."""
     story = Story()
     begin = 29 * DAY + 11 * HOUR  # 31 March, 23:00
@@ -377,6 +377,6 @@ def test_a_place_that_is_kept_does_not_count_towards_the_minimum():
     }
 
 
-def test_a_place_that_is_kept_does_not_count_towards_free_preempted_seconds_and_is_not_free():
+def test_a_kept_place_is_charged_and_uses_no_free_preempted_seconds():
     story = kept_for_fifty_seconds(preempted_free_seconds="30")
     assert {record.run.kind: record.amount for record in story.records()} == {"reserved": 5, "running": 0}

@@ -131,7 +131,7 @@ def test_a_process_that_ends_behind_any_commit_says_the_same(program, lives, eve
 
 @QUICK
 @given(histories())
-def test_all_that_changes_is_told_to_the_snapshot_and_deciding_changes_nothing(program):
+def test_every_change_is_marked_for_the_snapshot_and_deciding_changes_none(program):
     state = STAGE.initial()
     before = dumped(state)
     for event in interleaved(billed(program), []):

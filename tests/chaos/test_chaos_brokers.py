@@ -18,7 +18,7 @@ Make = Callable[..., World]
 Note = Callable[[Row], None]
 
 
-def test_d_leader_and_controller_are_killed_and_all_brokers_restarted_in_turn(world: Make, note: Note) -> None:
+def test_d_leader_and_controller_die_and_all_brokers_restart_in_turn(world: Make, note: Note) -> None:
     here = world("(d) brokers killed and restarted", seed=20_170_804)
     here.by_ordinal()
     lose_brokers(here, len(here.given) // 14, roll=True)

@@ -21,9 +21,7 @@ NOTICES = 6
 LED = Partition("scheduling", 0), Partition("job-events", 1), Partition("decisions", 2), Partition("preemptions", 3)
 
 
-def test_notices_are_given_and_executed_while_workers_are_killed_frozen_and_lose_their_leaders(
-    cluster: Cluster, note: Note, tmp_path: Path
-) -> None:
+def test_notices_are_executed_while_workers_die_freeze_and_lose_leaders(cluster: Cluster, note: Note, tmp_path: Path) -> None:
     with closing(NoticedWorld(cluster, "(a) (b) (d) of notices", 20_171_127, tmp_path)) as here:
         for number in range(ROUNDS):
             for _ in range(3):

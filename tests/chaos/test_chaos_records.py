@@ -60,7 +60,7 @@ def test_f_one_in_a_hundred_records_is_garbage_on_every_input_topic(world: Make,
     assert sum(verdict.outcomes["dead"] for verdict in verdicts) == len(letters(here.log)) == expected
 
 
-def test_g_what_is_too_large_for_the_broker_is_set_aside_with_origin_and_digest(world: Make, note: Note) -> None:
+def test_g_a_record_too_large_for_the_broker_is_set_aside_with_its_origin(world: Make, note: Note) -> None:
     seed = 20_170_807
     given, large = with_large_jobs(workload(EVENTS), 60, _LARGE, seed)
     here = world("(g) outputs too large for the broker", seed=seed, given=given, held=True, too_large_from=_LARGE)

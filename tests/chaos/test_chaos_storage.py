@@ -76,7 +76,7 @@ def test_h_without_snapshot_and_offsets_a_shard_is_refused(world: Make, note: No
     here.verdict(note, f"{SHARDS} shards lost both", remarks, here.seconds, rested=rested)
 
 
-def test_i_a_topic_that_grows_is_refused_and_nothing_of_the_new_layout_is_read(world: Make, note: Note) -> None:
+def test_i_a_grown_topic_is_refused_and_nothing_of_its_new_layout_is_read(world: Make, note: Note) -> None:
     # What is not appended when the topic grows is no part of it.
     here = world("(i) a topic grown while workers run", seed=20_170_810, events=EVENTS * 3 // 2)
     here.by_ordinal()

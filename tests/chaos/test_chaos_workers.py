@@ -24,9 +24,7 @@ def test_a_workers_are_killed_fifty_times(world: Make, note: Note, mode: str) ->
 
 
 @pytest.mark.parametrize("mode", ["ordinal", "group"])
-def test_b_a_worker_is_frozen_in_mid_transaction_and_thawed_when_another_one_has_its_shards(
-    world: Make, note: Note, mode: str
-) -> None:
+def test_b_a_worker_frozen_in_a_transaction_thaws_after_losing_its_shards(world: Make, note: Note, mode: str) -> None:
     here = world(f"(b) a worker frozen in mid-transaction, by {mode}", seed=20_170_802)
     here.by_ordinal() if mode == "ordinal" else here.by_group()
     half = freeze_workers(here, 3, heirs=mode == "ordinal")

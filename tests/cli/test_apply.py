@@ -188,7 +188,7 @@ class TestApply:
         assert lahar("apply", file).out == "ResourceQuota ml/q: created\nPodDisruptionBudget ml/b: created\n"
         assert {record["outcome"] for record in lahar("apply", file, "--json").records} == {"unchanged"}
 
-    def test_an_object_that_was_deleted_is_given_again_by_the_file_that_it_was_saved_in(self, lahar, folder):
+    def test_a_deleted_object_is_applied_again_from_its_saved_file(self, lahar, folder):
         """Such a file holds the version of then."""
         saved = folder / "queue.yaml"
         metadata = {"name": "q", "resourceVersion": "500", "uid": "u"}
@@ -424,7 +424,7 @@ class TestShowing:
         assert "[red]x[/]" in lahar("inspect", "pod", "pod.json").out
 
 
-def test_a_submission_that_was_rejected_when_it_was_released_is_not_what_the_job_was_submitted_with():
+def test_a_submission_rejected_on_release_is_not_the_jobs_submission():
     """An update is compared with what the job was submitted with."""
     log = MemoryLog()
     for ident, name in (("wrong", "a"), ("right", "b")):

@@ -283,7 +283,7 @@ class TestEvents:
         assert "belongs to another log" in lahar("events", "--from", mark["token"], "--log", "sqlite:other.db", code=2).err
 
 
-def test_a_diff_of_the_cluster_keeps_jobs_of_one_name_in_two_clusters_apart(lahar, folder):
+def test_a_cluster_diff_keeps_jobs_of_one_name_in_two_clusters_apart(lahar, folder):
     for cluster in ("east", "west"):
         (folder / "lahar.toml").write_text(f'cluster = "{cluster}"\n')
         pod = {"metadata": {"name": "etl", "namespace": "ml", "uid": f"p-{cluster}", "creationTimestamp": "2026-05-01T12:00:00Z"}}
@@ -296,7 +296,7 @@ def test_a_diff_of_the_cluster_keeps_jobs_of_one_name_in_two_clusters_apart(laha
     assert len([change for change in changes if change["path"].startswith("jobs.") and change["path"].endswith(".phase")]) == 2
 
 
-def test_a_diff_of_the_cluster_names_a_job_alike_when_another_one_of_its_name_comes(lahar, folder):
+def test_a_cluster_diff_names_a_job_alike_after_another_of_its_name_comes(lahar, folder):
     for minute, uid in ((0, "first"), (30, "second")):
         times = {"creationTimestamp": f"2026-05-01T12:{minute:02}:00Z"}
         pod = {"kind": "Pod", "metadata": {"name": "etl", "namespace": "ml", "uid": uid, **times}, "status": {"phase": "Pending"}}

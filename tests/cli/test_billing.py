@@ -161,7 +161,7 @@ def test_a_record_is_recomputed_from_what_explain_shows(billed):
     assert "x 0.0005 EUR x 0.5 (queue=BE) = 0.025 EUR (price version first)" in told
 
 
-def test_the_list_of_records_has_the_lines_of_the_export_without_the_adjustments(lahar):
+def test_the_record_list_has_the_export_lines_without_adjustments(lahar):
     """Byte for byte, whatever the names are made of."""
     Path("prices.yaml").write_text(BOOK)
     Path("small.csv").write_text(TRACE.replace("good", "g\u00f6\u00f6d\u202e"))
@@ -202,7 +202,7 @@ def test_verify_finds_what_does_not_follow_from_the_job_events(billed):
     assert "1 difference(s)" in done.err
 
 
-def test_without_a_price_book_quantities_are_exact_and_amounts_zero_and_said_to_be(lahar):
+def test_without_a_price_book_quantities_are_exact_and_amounts_zero(lahar):
     Path("small.csv").write_text(TRACE)
     lahar("import-trace", "--format", "openb", "small.csv")
     invoice = lahar("billing", "invoice", "--json").record
@@ -211,7 +211,7 @@ def test_without_a_price_book_quantities_are_exact_and_amounts_zero_and_said_to_
     assert "14500 GPU-Seconds on nodes of unknown type have no price" in lahar("billing", "invoice").err
 
 
-def test_use_that_is_charged_by_weights_has_a_price_and_weighted_use_may_lack_one(lahar):
+def test_weight_charged_use_has_a_price_and_weighted_use_may_lack_one(lahar):
     Path("small.csv").write_text(TRACE)
     weights = """      prices: {weighted_seconds: {"*": "0.5"}}
       weights: {gpu_seconds: {"*": "2"}, cpu_seconds: {"*": "0"}}
@@ -352,7 +352,7 @@ def test_a_month_that_is_closed_where_billing_is_off_waits_for_billing(billed):
     assert billed("billing", "invoice", "--json").record["closed"] is True
 
 
-def test_a_month_is_not_closed_while_billing_has_not_read_what_happened_in_it(lahar):
+def test_a_month_with_events_that_billing_has_not_read_is_not_closed(lahar):
     """The closing would be taken first, and the attempt, which ended after half an hour, charged up to the closing."""
     ended = {"terminated": {"exitCode": 0, "startedAt": "2023-05-25T07:00:00Z", "finishedAt": "2023-05-25T07:30:00Z"}}
     done = {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]}
@@ -366,7 +366,7 @@ def test_a_month_is_not_closed_while_billing_has_not_read_what_happened_in_it(la
     assert lahar("billing", "invoice", "--json").record["sum"]["gpu_seconds"] == "1800"
 
 
-def test_job_events_of_later_months_may_wait_for_billing_when_a_month_is_closed(billed):
+def test_job_events_of_later_months_may_wait_when_a_month_is_closed(billed):
     in_june = pod(1, RUNNING).replace("2023-05-25", "2023-06-01")
     billed("ingest", "--recorded", given=in_june + "\n", LAHAR_BILLING="0")
     told = billed("billing", "close", "2023-05", "--no-process", "--at", "2023-06-02T00:00:00Z").out
@@ -403,7 +403,7 @@ def test_a_tenant_or_a_month_of_which_nothing_is_recorded_is_said(billed, questi
     assert billed("billing", question, "--period", "2023-05").err == ""
 
 
-def test_a_tenant_of_which_only_jobs_of_kind_other_are_recorded_has_none_on_its_invoice(lahar):
+def test_a_tenant_with_only_records_of_kind_other_has_none_on_its_invoice(lahar):
     ended = {"terminated": {"exitCode": 0, "startedAt": "2023-05-25T07:00:00Z", "finishedAt": "2023-05-25T08:00:00Z"}}
     alone = json.loads(pod(1, {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]}))
     del alone["metadata"]["ownerReferences"]
@@ -510,7 +510,7 @@ def must_show_the_corrected_month(lahar, invoices):
     assert "corrected month" not in lahar("billing", "invoice", "--period", "2023-05", "--format", "markdown").out
 
 
-def test_a_month_of_which_only_a_running_attempt_tells_is_recorded_and_closed(lahar):
+def test_a_month_known_only_from_a_running_attempt_is_recorded_and_closed(lahar):
     """Nothing came for eight months, so no hour mark has fired yet."""
     Path("prices.yaml").write_text(BOOK)
     lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
@@ -522,7 +522,7 @@ def test_a_month_of_which_only_a_running_attempt_tells_is_recorded_and_closed(la
     assert "verify: ok" in lahar("billing", "verify").out
 
 
-def test_a_month_whose_use_was_just_imported_is_closed_after_the_next_hour_mark(lahar):
+def test_a_month_with_imported_use_is_closed_after_the_next_hour_mark(lahar):
     """What is seen at 12:20 of a pod that runs since May may be followed by its end: it waits until 13:00."""
     seen = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2023-06-01T12:20:00Z"}]}
     lahar("ingest", "--recorded", given=pod(1, {**RUNNING, **seen}) + "\n")
@@ -532,7 +532,7 @@ def test_a_month_whose_use_was_just_imported_is_closed_after_the_next_hour_mark(
     assert lahar("billing", "invoice", "--period", "2023-05", "--json").record["sum"]["gpu_seconds"] == str((6 * 24 + 17) * 3600)
 
 
-def test_a_month_with_use_is_not_closed_before_its_open_attempts_are_recorded(billed):
+def test_a_month_with_unrecorded_open_attempts_is_not_closed(billed):
     billed("ingest", given=pod(1, RUNNING) + "\n")
     told = billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z", code=2).err
     assert "what open attempts used in 2023-05 is recorded at" in told
@@ -771,7 +771,7 @@ def test_a_price_book_that_cannot_be_read_is_bad_input(billed, question, content
     assert told.count("\n") == 1
 
 
-def test_what_a_book_changes_is_shown_version_by_version_and_field_by_field(billed):
+def test_changes_of_a_price_book_are_shown_by_version_and_field(billed):
     second = """\
     - version: second
       from: "2024-01-01"

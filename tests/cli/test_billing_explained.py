@@ -193,7 +193,7 @@ def test_a_reversal_names_what_it_takes_back_and_what_was_learnt(billed):
     assert [(one["node"], one["node_fact"]) for one in nodes.values()] == [("n1", None), ("n1", observed)]
 
 
-def test_of_several_facts_about_a_node_the_one_before_the_attempt_was_bound_is_named(lahar, folder):
+def test_of_several_node_facts_the_one_before_the_binding_is_named(lahar, folder):
     """Those of other nodes, and what the node became later, price nothing of it."""
     Path("prices.yaml").write_text(BOOK)
     lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
@@ -225,7 +225,7 @@ def explained(lahar, **fields):
     return [line[34:] for line in lahar("billing", "explain", record["id"]).out.splitlines() if line[32:34] == "  "]
 
 
-def test_the_events_that_gave_the_terms_and_the_price_book_are_named_by_time(billed):
+def test_the_events_behind_terms_and_price_book_are_named_by_time(billed):
     """The job's object is observed after its pods, and its tenant is known from then on."""
     book, opened, *_ = before = explained(billed, meter="gpu_seconds", record="usage", start="2023-05-25T13:00:00.000000Z")
     assert book.endswith("PriceBook prices was applied at 2023-01-01 00:00:00Z")
@@ -348,7 +348,7 @@ def book_of(*versions):
     return head + "".join(f'    - version: {name}\n      from: "{day}"\n{body}' for name, day in versions)
 
 
-def test_the_price_book_that_is_named_is_the_one_that_put_the_version_in_force_for_the_use(lahar, folder):
+def test_the_named_price_book_is_the_one_that_priced_the_use(lahar, folder):
     """Not one that had the version for another time, nor one that only repeats it."""
     later = ("c", "2031-01-01")
     for month, versions in (

@@ -65,7 +65,7 @@ def test_every_reader_says_in_a_line_what_it_cannot_read(folder: Path, command: 
         assert "kept as a dead letter" in result.stderr
 
 
-def test_a_job_whose_annotation_nests_without_end_is_rejected_and_another_is_taken(folder: Path) -> None:
+def test_an_endlessly_nested_annotation_rejects_its_job_and_no_other(folder: Path) -> None:
     """What ended the process, at every start anew, and every other tenant's apply with it."""
     hostile = lahar("apply", "-", given=(JOB % ("[" * 60_000)).encode())
     assert hostile.exit_code == 2

@@ -118,7 +118,7 @@ def test_what_a_callback_could_not_take_is_told_by_the_next_command(folder):
     assert told(lahar("run", "--once")) == ["told: catchup first Pending"]
 
 
-def test_a_module_that_cannot_be_imported_is_an_error_before_anything_is_appended(folder):
+def test_a_module_that_cannot_be_imported_fails_before_any_append(folder):
     (folder / "own_callbacks.py").write_text("import nowhere_to_be_found\n")
     result = lahar("apply", "first.yaml")
     assert result.exit_code == 2

@@ -55,7 +55,7 @@ def test_a_pod_of_another_cluster_is_nobodys_here(lahar, research):
     assert {line["cluster"]: line["phase"] for line in jobs} == {"default": "Running", "beta": "Failed"}
 
 
-def test_a_pod_that_came_before_the_job_is_not_taken_in_by_that_of_another_namespace(lahar):
+def test_a_pod_before_its_job_is_not_adopted_from_another_namespace(lahar):
     manifest = yaml.safe_load(JOB)
     manifest["metadata"]["uid"] = "j-1"
     lahar("ingest", "-", given=watched(pod("evil", "j-1", "Failed", namespace="tenant-evil")))
@@ -76,7 +76,7 @@ def test_an_object_of_another_namespace_changes_no_job(lahar, change):
     assert (shown["phase"], shown["namespace"], shown["tasks"]["worker"]["replicas"]) == ("Pending", "research", 1)
 
 
-def test_who_submits_the_uid_of_somebody_elses_job_is_told_of_one_of_their_own(lahar):
+def test_a_submission_with_the_uid_of_anothers_job_makes_a_job_of_ones_own(lahar):
     manifest = yaml.safe_load(JOB)
     manifest["metadata"]["uid"] = "j-1"
     lahar("apply", "-", given=json.dumps(manifest))

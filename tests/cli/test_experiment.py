@@ -37,7 +37,7 @@ def test_an_unknown_experiment_is_answered_with_those_that_there_are(lahar):
     assert "no experiment 'speed'; there are gang, fair-share, binpack" in lahar("experiment", "speed", code=2).err
 
 
-def test_a_page_has_columns_with_the_feature_and_without_it_and_the_rows_below(lahar, tmp_path):
+def test_a_page_has_columns_with_and_without_the_feature_and_rows_below(lahar, tmp_path):
     lahar("experiment", "gang", "--out", tmp_path / "new")
     page = (tmp_path / "new" / "experiments.html").read_text(encoding="utf-8")
     axis = ["0", "2500", "5000"]

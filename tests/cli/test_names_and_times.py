@@ -170,7 +170,7 @@ def test_the_cluster_at_a_moment_is_a_table_of_its_jobs(seen):
 
 
 @pytest.mark.parametrize("command", ["status", "billing records", "job list --all", "events", "billing explain"])
-def test_no_time_that_people_read_is_in_another_zone_than_the_one_asked_for(lahar, folder, command):
+def test_no_time_is_shown_in_another_zone_than_the_requested_one(lahar, folder, command):
     story = Path(__file__).parent.parent.parent / "examples" / "out-of-memory"
     lahar("apply", story / "nodes.yaml", story / "job.yaml", "--at", "2026-03-03T11:00:00")
     lahar("ingest", "--recorded", story / "pods.jsonl")

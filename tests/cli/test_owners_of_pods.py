@@ -85,7 +85,7 @@ def billed(lahar):
 
 
 @pytest.mark.parametrize("recorded", [(), ("--recorded",)])
-def test_an_orphaned_and_adopted_pod_is_billed_once_and_its_job_ran_as_long_as_it_did(lahar, recorded):
+def test_an_orphaned_and_adopted_pod_is_billed_once_with_its_full_run_time(lahar, recorded):
     stream = lines(
         job("old", "08:00:00", 1, {"active": 1, "startTime": day("08:00:00")}),
         pod("p", owner("old"), version=2),
@@ -188,7 +188,7 @@ def test_the_executors_of_a_driver_are_attempts_of_its_application(lahar, record
     assert sum(billed(lahar).values()) == 3600 + 2 * (19 * 60 + 45)
 
 
-def test_an_owner_beside_the_driver_is_the_job_of_an_executor_without_its_driver(lahar):
+def test_an_owner_beside_the_driver_is_the_job_of_a_lone_executor(lahar):
     application = {**owner("agg", "SparkApplication", "sparkoperator.k8s.io/v1beta2"), "controller": False}
     lahar("ingest", given=lines(executor(1, application)))
     (line,) = lahar("job", "list", "--json").records
@@ -349,7 +349,7 @@ def test_a_job_of_a_schedule_or_of_a_service_is_a_job_of_its_own(lahar, kind, ap
     assert (line["kind"], line["name"], line["attempts"]) == ("Job", "j", 1)
 
 
-def test_what_starts_jobs_by_a_schedule_is_no_job_and_services_stay_services(lahar):
+def test_a_schedule_of_jobs_is_no_job_and_services_stay_services(lahar):
     flow = middle("Workflow", "flow-1", owner("nightly", "CronWorkflow", "argoproj.io/v1alpha1"))
     web = middle("ReplicaSet", "web-5d", owner("web", "Deployment", "apps/v1"))
     step = pod("step", owner("flow-1", "Workflow", "argoproj.io/v1alpha1"), ended="09:00:05")

@@ -97,7 +97,7 @@ def test_a_notice_that_has_ended_is_not_withdrawn_again(noticed):
     assert "notice prod-1/9 has ended: Withdrawn (WithdrawCommanded)" in again.err
 
 
-def test_the_bill_tells_what_preemption_wasted_and_what_was_kept_for_the_privileged_job(lahar, play, tmp_path):
+def test_the_bill_shows_preemption_waste_and_places_kept_for_the_job(lahar, play, tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text(PRICES)
     lahar("apply", str(prices), "--at", "2026-03-01T00:00:00")

@@ -59,7 +59,7 @@ def test_two_books_at_once_are_refused(lahar, files):
     assert lahar("prices", "show", code=3).out == ""
 
 
-def test_a_book_is_compared_with_the_one_that_another_cluster_has_put_in_force(lahar, files):
+def test_a_book_is_compared_with_the_one_another_cluster_put_in_force(lahar, files):
     first, more = files[0], book("prices", NOW, DEARER)
     lahar("apply", first)
     Path("lahar.toml").write_text('cluster = "b"\n')

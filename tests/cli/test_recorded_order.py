@@ -176,7 +176,7 @@ def batch_pod(number: int, phase: str, started: int, **ended: Any) -> str:
 
 @pytest.mark.parametrize("options", [(), ("--recorded",)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_job_that_only_counts_pods_runs_since_the_first_of_them_in_its_list(lahar, folder, options, turned):
+def test_a_job_that_only_counts_pods_runs_since_the_first_in_its_list(lahar, folder, options, turned):
     """The counts of a batch Job state no time; those of its pods in the same List do."""
     ended = batch_pod(1, "Succeeded", 7, finishedAt=at(20), exitCode=0)
     items = [node(50), batch(active=1, ready=1, succeeded=1, startTime=at(1)), batch_pod(2, "Running", 25), ended]

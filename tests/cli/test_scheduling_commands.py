@@ -116,7 +116,7 @@ def test_a_closed_queue_is_closing_until_its_jobs_are_over(busy):
     assert "root" in busy("queue", "close", "root", code=2).err
 
 
-def test_a_queue_closes_and_opens_with_what_is_below_it_and_is_else_as_it_was(lahar):
+def test_a_queue_closes_and_opens_with_its_children_and_is_else_unchanged(lahar):
     """Volcano: only those that were closed with it open with it; below a closed queue none opens."""
     leaf = queue("leaf", parent="middle", weight=7, capability={"cpu": "8"}, priority=3)
     leaf["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "1/2"}
@@ -187,7 +187,7 @@ def test_queues_nodes_and_groups_are_listed_as_they_stood(lahar):
 
 
 @pytest.mark.parametrize("pieces", [1, 4, 100])
-def test_what_was_recorded_by_a_moment_does_not_depend_on_how_inputs_fell_into_commits(lahar, folder, pieces):
+def test_a_recorded_moment_does_not_depend_on_the_batches_of_inputs(lahar, folder, pieces):
     story = Path(__file__).parent.parent.parent / "examples" / "out-of-memory"
     lahar("apply", story / "nodes.yaml", story / "job.yaml", "--at", "2026-03-03T11:00:00")
     lines = (story / "pods.jsonl").read_text().splitlines(keepends=True)

@@ -97,7 +97,7 @@ def test_the_history_stays_in_a_log(simulate: Lahar, lahar: Lahar, folder: Path)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_cannot_be_written_are_told_before_anything_is_simulated(simulate: Lahar, folder: Path, name: str) -> None:
+def test_unwritable_files_are_reported_before_the_simulation(simulate: Lahar, folder: Path, name: str) -> None:
     (folder / "found" / name).mkdir(parents=True)
     refused = simulate("--log", "sqlite:simulated.db", "--out", "found", code=2)
     assert refused.err == f"lahar: found/{name}: Is a directory\n"
@@ -156,7 +156,7 @@ def preempting(simulate: Lahar, folder: Path) -> Lahar:
     )
 
 
-def test_a_job_that_acknowledges_a_notice_goes_on_with_the_rest_of_its_work(preempting: Lahar, lahar: Lahar, folder: Path) -> None:
+def test_a_job_that_acknowledges_a_notice_resumes_its_remaining_work(preempting: Lahar, lahar: Lahar, folder: Path) -> None:
     preempting("--privileged", "philly-4", "--acknowledge", "60")
     (notice,) = lahar("--log", "sqlite:s.db", "preemptions", "list", "--all", "--json").records
     assert (notice["state"], notice["change"], notice["preemptor"]["name"]) == ("Executed", "Acknowledged", "default/philly-4")
@@ -167,9 +167,7 @@ def test_a_job_that_acknowledges_a_notice_goes_on_with_the_rest_of_its_work(pree
     assert 0 < float(victim["run_seconds"]) - 3600 - 120 < 15  # it waits for the privileged job, and does the rest
 
 
-def test_a_job_that_ignores_its_notice_is_stopped_at_the_deadline_and_starts_over(
-    preempting: Lahar, lahar: Lahar, folder: Path
-) -> None:
+def test_a_job_that_ignores_its_notice_is_stopped_at_the_deadline(preempting: Lahar, lahar: Lahar, folder: Path) -> None:
     preempting("--privileged", "philly-4")
     (notice,) = lahar("--log", "sqlite:s.db", "preemptions", "list", "--all", "--json").records
     assert (notice["state"], notice["change"]) == ("Executed", "DeadlinePassed")
@@ -229,7 +227,7 @@ my job,1000,1024,1,1000,,LS,Succeeded,0,60,1
 CLOSED = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: a}\nspec: {state: Closed}\n"
 
 
-def test_a_simulation_of_which_every_job_is_rejected_is_refused_before_anything_is_written(simulate: Lahar, folder: Path) -> None:
+def test_a_simulation_with_every_job_rejected_is_refused_before_writing(simulate: Lahar, folder: Path) -> None:
     (folder / "queues.yaml").write_text(f"{CLOSED}---\n{CLOSED.replace('name: a', 'name: b')}")
     refused = simulate("--queues", "queues.yaml", "--log", "sqlite:simulated.db", code=2).err
     assert "lahar: the cluster takes none of the 4 jobs; the first: line 2: philly-1 is rejected: spec.queue: " in refused
@@ -241,7 +239,7 @@ def test_a_simulation_of_which_every_job_is_rejected_is_refused_before_anything_
     assert not (folder / "simulated.db").exists()
 
 
-def test_jobs_that_fit_no_node_and_jobs_that_are_rejected_are_none_together(simulate: Lahar, folder: Path) -> None:
+def test_jobs_that_do_not_fit_and_rejected_ones_leave_nothing_to_simulate(simulate: Lahar, folder: Path) -> None:
     (folder / "queues.yaml").write_text(CLOSED)
     (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,4,\n")
     refused = simulate("--queues", "queues.yaml", code=2).err  # queue a is closed, the only job of queue b is too large

@@ -101,7 +101,7 @@ class TestCommands:
         lahar("run", "--once", "--log", "sqlite:job.db")
         assert lahar("history", "ml/train", "--log", "sqlite:job.db").out == lahar("history", "ml/train").out
 
-    def test_what_the_second_cannot_read_is_set_aside_by_it_and_stays_where_it_is(self, lahar, folder):
+    def test_what_the_second_stage_cannot_read_stays_and_is_not_redriven(self, lahar, folder):
         """It is a record of the history, which subscribers have seen: nobody may append it once more."""
         with closing(SqliteLog(folder / "lahar.db", 3)) as log:
             log.append("job-events", [raw_message("job", b"\xff", 1_000_000)])

@@ -132,7 +132,7 @@ def test_simulated_as_it_was_a_simulation_is_what_it_was(simulated: Lahar) -> No
     assert (answer["left_out"], answer["rejected"], answer["open_ended"]) == ({}, {}, [])
 
 
-def test_a_history_is_simulated_with_the_scheduler_that_it_records_whatever_the_settings_are(lahar: Lahar, folder: Path) -> None:
+def test_a_history_is_simulated_with_its_recorded_scheduler(lahar: Lahar, folder: Path) -> None:
     """The second job waits for an hour of the first one's by proportion; by a scheduler without it, it would not be asked for."""
     (folder / "trace.csv").write_text(TRACE)
     (folder / "nodes.csv").write_text(NODES + "n1,32000,65536,8,\n")
@@ -278,7 +278,7 @@ def test_pods_of_services_keep_their_places(of_others: Lahar, folder: Path) -> N
 
 
 @pytest.mark.parametrize("stays", [False, True])
-def test_a_pod_that_moved_to_the_job_above_its_own_is_simulated_there_alone(of_others: Lahar, stays: bool) -> None:
+def test_a_pod_moved_to_the_job_above_its_own_is_simulated_there_alone(of_others: Lahar, stays: bool) -> None:
     """Two pods of 2 GPUs each, of a RayCluster whose RayJob was read later; `stays`: one had ended before that."""
 
     def worker(name: str, version: str, ended: bool) -> dict[str, Any]:

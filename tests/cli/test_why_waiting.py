@@ -68,7 +68,7 @@ def test_a_job_waits_since_its_submission_at_the_earliest(lahar, folder):
     assert json.loads(lahar("why", "big", "--json").out)["waiting"]["since"] == "2026-05-01T09:30:00.000000Z"
 
 
-def test_a_reason_that_an_earlier_release_dated_too_early_stands_since_the_submission():
+def test_a_reason_dated_too_early_before_counts_from_the_submission():
     explained = Event("e", "s", JobExplained.TYPE, "j", 1, 9, 1, "j", "", "c", JobExplained("Waiting"))
     assert waiting.Waiting(explained, {}, submitted=5).since == 5
 

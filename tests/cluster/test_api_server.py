@@ -72,7 +72,7 @@ def test_versions_rise_over_all_objects_and_no_change_makes_none():
     assert [event.object["metadata"]["generation"] for event in api.history] == [1, 2]
 
 
-def test_a_running_pod_is_deleted_in_two_steps_and_shows_its_end_in_between():
+def test_a_running_pod_is_deleted_in_two_steps_and_shows_its_end_between():
     setting = Setting()
     pod = setting.pod(Life(runs=100, term_takes=2))
     setting.at(10)
@@ -92,7 +92,7 @@ def test_a_running_pod_is_deleted_in_two_steps_and_shows_its_end_in_between():
     )
 
 
-def test_a_pod_that_ignores_sigterm_is_killed_at_the_end_of_its_grace_period():
+def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period():
     setting = Setting()
     pod = setting.pod(Life(runs=100, on_term="ignores", grace=5))
     setting.at(10)
@@ -150,7 +150,7 @@ def test_a_pod_that_is_deleted_before_it_starts_gets_an_invented_end():
     assert setting.truth(pod) == [None, None]
 
 
-def test_an_eviction_by_the_kubelet_leaves_the_object_and_nobody_deletes_it():
+def test_an_eviction_by_the_kubelet_leaves_the_object_undeleted():
     setting = Setting()
     pod = setting.pod(Life(runs=100))
     setting.at(5)

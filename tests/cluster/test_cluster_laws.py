@@ -42,7 +42,7 @@ def test_no_long_program_breaks_a_law(program):
     lawful(program)
 
 
-def test_a_pod_that_is_made_in_vain_and_hangs_on_a_silent_node_breaks_no_law():
+def test_a_pod_created_in_vain_on_a_silent_node_breaks_no_law():
     """Its attempt was given up, as the API server knew no such pod; that never changes, but its object is followed."""
     manifest = vcjob({"replicas": 2, "policies": [{"event": "PodFailed", "action": "AbortJob"}]})
     lives = [Life(runs=3, code=1), Life(scheduled_after=0, started_after=0, grace=5)]
@@ -70,5 +70,5 @@ def test_nothing_that_is_done_to_pods_makes_a_job_fail_or_burns_a_retry(program)
 @pytest.mark.slow
 @given(disturbances(steps=20))
 @settings(DEEP)
-def test_nothing_that_is_done_to_pods_for_long_makes_a_job_fail_or_burns_a_retry(program):
+def test_no_prolonged_disturbance_of_pods_fails_a_job_or_uses_a_retry(program):
     undisturbed(program)

@@ -38,7 +38,7 @@ def test_a_pod_that_is_being_deleted_keeps_its_place():
 
 
 @pytest.mark.parametrize(("task", "killed"), [("a", ["pod1"]), ("gone", [])])
-def test_a_pod_that_belongs_to_no_replica_is_deleted_if_its_task_is_the_jobs(task, killed):
+def test_a_pod_of_no_replica_is_deleted_if_its_task_is_of_the_job(task, killed):
     assert synced(0, {**pod("pod1"), "task": task})[0] == killed
 
 

@@ -144,7 +144,7 @@ class LogContract(ABC):
         check()
 
     @pytest.mark.parametrize("topic", sorted(INPUT_TOPICS))
-    def test_a_recorded_time_counts_up_to_a_second_past_the_moment_at_which_it_was_appended(self, log: Log, topic: Topic) -> None:
+    def test_a_recorded_time_is_capped_at_a_second_past_the_append(self, log: Log, topic: Topic) -> None:
         """One wrong clock would make everybody's timers due, and all that is timed wait for it."""
         before = wall_clock() // SECOND * SECOND
         century = before + 100 * 365 * 24 * HOUR
@@ -321,7 +321,7 @@ class LogContract(ABC):
         assert dict(log.open(SHARD, INPUTS).snapshot()) == {"a": b"3"}
         log.close()
 
-    def test_a_fenced_holder_with_an_output_that_is_too_large_is_told_that_it_is_fenced(self) -> None:
+    def test_a_fenced_holder_with_too_large_an_output_is_reported_as_fenced(self) -> None:
         log = self.make_limited()
         zombie = log.open(SHARD, INPUTS)
         heir = log.open(SHARD, INPUTS)

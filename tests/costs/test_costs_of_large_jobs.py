@@ -95,7 +95,7 @@ def unpark(driver: Counting) -> None:
         unpark,
     ],
 )
-def test_delayed_actions_of_all_replicas_cost_as_many_events_as_those_of_half(scenario: Any, action: str) -> None:
+def test_delayed_actions_of_all_replicas_cost_as_many_events_as_of_half(scenario: Any, action: str) -> None:
     few, _ = most(scenario, REPLICAS, action)
     many, driver = most(scenario, 2 * REPLICAS, action)
     assert few == many

@@ -82,7 +82,7 @@ def test_compressed_and_several_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_pods_are_taken_in_the_memory_of_some_and_processed_in_that_of_their_states(tmp_path: Path) -> None:
+def test_memory_for_100000_pods_is_that_of_a_few_and_of_their_states(tmp_path: Path) -> None:
     """The states of lifecycle, scheduling and billing are some 4 KB a pod together."""
     assert write_pods(tmp_path / "pods.json", range(100_000), indent=4) > 265 * MIB
     record, most = ingest(tmp_path / "taken.db", tmp_path / "pods.json", options=("--no-process",))

@@ -71,7 +71,7 @@ def test_what_was_told_is_not_told_again_and_what_failed_is(world: World, clock:
     assert [notice.mode for notice in again.told] == ["catchup"]
 
 
-def test_one_that_is_disabled_stays_so_behind_a_restart_and_goes_on_where_it_stood(world: World, clock: Clock) -> None:
+def test_a_disabled_callback_stays_disabled_and_resumes_at_its_position(world: World, clock: Clock) -> None:
     for name in ("a", "b"):
         world.commit(name, opened())
     world.cross("ml", 50, 80)

@@ -42,7 +42,7 @@ def test_a_second_running_after_a_retry_is_delivered(world: World, executor: Exe
 # --- rule 2: retried with back-off, then disabled; a resume goes on at the cursor ---------------------------------------------
 
 
-def test_a_failure_is_tried_again_after_one_second_then_twice_as_long_up_to_five_minutes(world: World, clock: Clock) -> None:
+def test_a_failure_is_retried_after_a_second_then_doubled_to_five_minutes(world: World, clock: Clock) -> None:
     listener = Listener()
     listener.always = OSError("connection refused")
     world.commit("job", opened())
@@ -74,9 +74,7 @@ def test_it_arrives_once_it_can(world: World, clock: Clock, executor: Executor) 
     assert world.log.cursor(cursor_name("listener")) == {EVENTS: 2}
 
 
-def test_after_a_day_it_is_disabled_by_an_event_and_a_resume_goes_on_at_its_cursor(
-    world: World, clock: Clock, executor: Executor
-) -> None:
+def test_after_a_day_it_is_disabled_by_event_and_resumes_at_its_cursor(world: World, clock: Clock, executor: Executor) -> None:
     listener = Listener()
     listener.always = OSError("down")
     ids = world.commit("job", opened(), *run())
@@ -136,7 +134,7 @@ def test_an_exit_of_the_interpreter_is_a_failure_as_any_other(world: World, cloc
     assert len(listener.told) == 1
 
 
-def test_text_that_no_event_can_hold_does_not_keep_a_receiver_from_being_disabled(world: World, clock: Clock) -> None:
+def test_text_that_no_event_can_hold_still_disables_a_receiver(world: World, clock: Clock) -> None:
     world.commit("job", opened())
     dispatcher = world.dispatcher(listen(Listener(Disable("\udcff" * 9000))))
     dispatcher.run_until_quiet(clock.now)
@@ -169,7 +167,7 @@ def test_a_failing_receiver_delays_nobody_and_its_lag_is_a_metric(world: World, 
     assert [status.lag for status in dispatcher.status()] == [0, 0]
 
 
-def test_a_disabled_receiver_stays_so_over_a_restart_and_may_be_resumed_from_another_process(world: World, clock: Clock) -> None:
+def test_a_disabled_receiver_survives_restarts_and_resumes_from_elsewhere(world: World, clock: Clock) -> None:
     listener = Listener(Disable("gone"))
     world.commit("other", opened())
     world.commit("job", opened())
@@ -351,7 +349,7 @@ class Failing(MemoryLog):
         super().move_cursor(name, positions)
 
 
-def test_a_crash_between_delivery_and_cursor_delivers_again_with_the_same_id(executor: Executor) -> None:
+def test_a_crash_between_delivery_and_cursor_redelivers_with_the_same_id(executor: Executor) -> None:
     log = Failing()
     world, listener = World(log), Listener()
     ids = world.commit("job", opened(), JobPhaseChanged("Running", "Pending"))
@@ -364,7 +362,7 @@ def test_a_crash_between_delivery_and_cursor_delivers_again_with_the_same_id(exe
     assert listener.told[0] == listener.told[2]
 
 
-def test_nobody_is_told_and_no_cursor_moved_while_it_is_not_this_processs_turn(world: World, executor: Executor) -> None:
+def test_a_process_out_of_turn_delivers_nothing_and_moves_no_cursor(world: World, executor: Executor) -> None:
     """In the midst of a delivery too, and whatever the thread does that began it. It goes on in the same turn, without a repeat."""
     ids, told, ours = world.commit("job", opened(), *run()), list[str](), [True]
 

@@ -160,7 +160,7 @@ def test_a_job_whose_beginning_is_gone_is_told_of_without_a_name(world: World) -
     assert [(notice.name, dict(notice.labels)) for notice in listener.told] == [("", {"team": "ml"}), ("", {})]
 
 
-def test_the_book_keeps_no_more_jobs_than_it_may_and_lets_forgotten_ones_go_first() -> None:
+def test_the_book_is_bounded_and_drops_forgotten_jobs_first() -> None:
     asked: list[str] = []
 
     def history(job: str):

@@ -32,7 +32,7 @@ def test_the_committed_documents_are_up_to_date():
     assert sorted(path.stem for path in (DOCS / "schemas").glob("*.json")) == sorted(TYPES)
 
 
-def test_writing_reports_only_what_changed_and_removes_schemas_of_types_that_are_gone(tmp_path):
+def test_writing_reports_changes_only_and_removes_obsolete_schemas(tmp_path):
     assert len(write_all(tmp_path)) == len(documents())
     assert write_all(tmp_path) == []
     (tmp_path / "events.md").write_text("old")

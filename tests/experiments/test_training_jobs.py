@@ -26,7 +26,7 @@ def document(job: TrainingJob, *incidents, nodes=3):
     return simulate_on(MemoryLog(clock=event_queue.clock), stages, scenario, event_queue).document
 
 
-def test_the_work_begins_when_all_pods_run_and_takes_as_long_as_their_places_cost():
+def test_work_starts_when_all_pods_run_and_takes_what_placement_costs():
     done = document(training(1, PAIR, run=600, progress=lambda places: 0.5 * (len(places) == 2)))
     assert (done["totals"]["finished"], float(done["simulated_seconds"])) == (1, 4 + 1200)
 

@@ -214,7 +214,7 @@ FIRST = [
 
 
 @pytest.mark.parametrize(("data", "name"), FIRST, ids=lambda value: getattr(value, "TYPE", value))
-def test_a_job_whose_first_input_is_parked_is_found_by_what_it_was_to_be_called(story, data, name):
+def test_a_job_whose_first_input_is_parked_is_found_by_its_name(story, data, name):
     told = story("ee")
     told.add(JobParked("broken"), 1)
     told.add(InputParked(held(data)), 1)

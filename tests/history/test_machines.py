@@ -76,7 +76,7 @@ def test_from_the_middle_on(played):
     assert made
 
 
-def test_a_change_of_a_managed_job_that_the_table_does_not_list_is_an_error(played):
+def test_a_managed_job_change_that_the_table_does_not_list_is_an_error(played):
     events: list[Any] = list(job_events(played(60)))
     opened = next(event for event in events if isinstance(event.data, JobOpened))
     changed = next(event for event in events if isinstance(event.data, JobPhaseChanged))

@@ -116,7 +116,7 @@ def test_filter_moves_the_token_over_what_it_drops(log, training):
     assert all_of(Subscription(log, Start("token", subscription.token))) == []
 
 
-def test_who_waits_for_something_rare_can_be_stopped_before_the_backlog_is_gone_through(log, story):
+def test_a_subscriber_to_rare_events_can_be_stopped_within_the_backlog(log, story):
     """What is read at a time is 500 records."""
     rare = story("rare")
     for number in range(600):

@@ -87,7 +87,7 @@ def test_shard_that_never_ran_verifies():
     assert verdict_of(MemoryLog()).ok
 
 
-def test_subjects_that_were_written_wrongly_are_named_with_their_last_events(played):
+def test_wrongly_written_subjects_are_named_with_their_last_events(played):
     """The one whose last event is the earliest comes first."""
     log = played(10)
     changed = [name for name, _ in log.look(ShardId("lifecycle", 0)).records if name.startswith("job/")][1::2]

@@ -114,7 +114,7 @@ def test_five_lines_pay_every_job_whose_end_is_stated_and_once(
     assert "is no `Agents`" in (tmp_path / "err").read_text(encoding="utf-8")
 
 
-def test_after_kills_every_event_was_told_and_counts_once_by_job_and_sequence(
+def test_after_kills_each_event_is_delivered_and_counts_once_by_sequence(
     make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
 ) -> None:
     log = make_log(2)
@@ -140,7 +140,7 @@ def test_after_kills_every_event_was_told_and_counts_once_by_job_and_sequence(
     assert sorted(set(lines(told))) == sorted(every)
 
 
-def test_usage_that_was_killed_shows_what_is_so_without_reading_all_that_was(
+def test_killed_usage_recovers_its_state_without_reading_all_history(
     make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
 ) -> None:
     log, given = make_log(2), inputs(400)
@@ -209,7 +209,7 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_the_plain_consumer_reads_everything_and_says_where_an_event_never_came(
+def test_the_plain_consumer_reads_all_events_and_reports_gaps(
     make_log: Callable[[int], KafkaLog], settings: KafkaSettings, start: Start, tmp_path: Path
 ) -> None:
     log, out = make_log(2), tmp_path / "out"

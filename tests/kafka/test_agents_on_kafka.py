@@ -66,9 +66,7 @@ def placed(messages: list[Message]) -> list[tuple[str, int]]:
     return [(message.subject, message.sequence) for message in messages]
 
 
-def test_an_agent_is_told_of_what_is_committed_in_order_and_of_nothing_that_was_aborted(
-    make_log: MakeLog, settings: KafkaSettings
-) -> None:
+def test_an_agent_is_given_committed_events_in_order_and_no_aborted_ones(make_log: MakeLog, settings: KafkaSettings) -> None:
     make_log(1)
     ghosts = [message for number in range(20) for message in history(f"ghost-{number}")]
     first, then = history("a"), history("a", first=4)
@@ -88,7 +86,7 @@ def test_an_agent_is_told_of_what_is_committed_in_order_and_of_nothing_that_was_
     assert again.events == [("end", 1)], "the position was not committed up to the end"
 
 
-def test_a_position_whose_commit_failed_is_committed_though_nothing_follows(
+def test_a_position_whose_commit_failed_is_committed_without_new_events(
     make_log: MakeLog, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_log(1).append("job-events", history("a"))
@@ -141,9 +139,7 @@ def test_what_was_done_during_a_commit_is_committed_at_the_end(
     assert again.events == [("end", 1)]
 
 
-def test_an_event_that_one_agent_could_not_take_is_given_to_it_again_by_the_next_process(
-    make_log: MakeLog, settings: KafkaSettings
-) -> None:
+def test_an_event_that_failed_in_an_agent_goes_again_to_the_next_process(make_log: MakeLog, settings: KafkaSettings) -> None:
     log = make_log(1)
     given = [message for number in range(30) for message in history(f"job-{number}")]
     log.append("job-events", given)
@@ -253,7 +249,7 @@ def test_no_event_is_lost_while_processes_join_and_leave(make_log: MakeLog, sett
         assert len(told.events) == len(set(told.events)), "no process is given an event twice"
 
 
-def test_who_has_lost_a_partition_leaves_what_fails_there_to_the_other_process(make_log: MakeLog, settings: KafkaSettings) -> None:
+def test_an_agent_without_its_partition_leaves_failures_to_the_new_owner(make_log: MakeLog, settings: KafkaSettings) -> None:
     log = make_log(2)
     leaves, stays = (next(job for job in map(str, range(100)) if partition_of(job, 2) == number) for number in (0, 1))
     stuck, helped = Told(fails_on=(leaves, 2)), Told()

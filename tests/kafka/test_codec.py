@@ -106,7 +106,7 @@ def test_the_headers_of_an_event() -> None:
     }
 
 
-def test_a_time_that_cannot_be_written_stands_beside_the_nearest_one_that_can() -> None:
+def test_an_unwritable_time_stands_beside_the_nearest_writable_one() -> None:
     headers = dict(encode(NODE._replace(time=EARLIEST - 1, recordedtime=LATEST + 5)).headers)
     assert (headers["ce_time"], headers["lahar_time"]) == (b"0001-01-01T00:00:00.000000Z", b"%d" % (EARLIEST - 1))
     assert (headers["ce_recordedtime"], headers["lahar_recordedtime"]) == (b"9999-12-31T23:59:59.999999Z", b"%d" % (LATEST + 5))
@@ -250,7 +250,7 @@ def test_a_time_without_a_recorded_time_is_recorded_when_it_was_appended() -> No
         ({"ce_subject": b"\xff"}, "utf-8"),
     ],
 )
-def test_a_broken_attribute_sets_the_record_aside_with_its_bytes_and_the_reason(broken: dict[str, bytes], reason: str) -> None:
+def test_a_broken_attribute_sets_the_record_aside_with_bytes_and_reason(broken: dict[str, bytes], reason: str) -> None:
     found, _ = decode(b"k", b"\x00data", list((BINARY | broken).items()), AT)
     assert (found.key, found.type, found.data, found.recordedtime) == ("k", "", b"\x00data", AT * 1000)
     with pytest.raises(UndecodableError, match=reason):
@@ -375,7 +375,7 @@ def test_a_version_without_a_value_sets_the_record_aside() -> None:
     assert decode(b"k", b"{}", [*BINARY.items(), absent], AT)[0].type == ""
 
 
-def test_a_subject_that_is_no_text_sets_the_record_aside_though_it_is_the_key() -> None:
+def test_a_subject_that_is_not_text_sets_the_record_aside_though_it_is_key() -> None:
     headers = [*((name, value) for name, value in BINARY.items() if name != "ce_subject"), ("ce_subject", b"\xff")]
     assert decode(b"\xff", b"{}", headers, AT)[0].type == ""
 

@@ -219,9 +219,7 @@ def test_producers_that_disagree_over_a_month_end_change_no_closed_file(lahar: t
     assert sum(Decimal(one["amount"]) for one in invoices) == PRICE * sum(by_job.values())
 
 
-def test_a_database_has_each_record_once_though_its_loader_dies_before_its_position_is_committed(
-    make_log: Make, settings: KafkaSettings, tmp_path: Path
-) -> None:
+def test_a_database_has_each_record_once_though_its_loader_dies(make_log: Make, settings: KafkaSettings, tmp_path: Path) -> None:
     """Killed between the commits of the database and of the offset: in a run, in a withdrawal, in a reversal."""
     command, log = Command.of(settings), make_log(2)
     command("apply", "-", "--at", "2026-01-01T00:00:00Z", "--no-process", given=BOOK)

@@ -124,7 +124,7 @@ def test_commands_about_jobs_append_and_say_so(lahar: Command, topics: tuple[str
     assert "Checkpointed" in lahar("history", "ml/train").out
 
 
-def test_what_is_rejected_or_refused_later_is_appended_and_then_among_the_events(lahar: Command, topics: tuple[str, ...]) -> None:
+def test_an_input_rejected_or_refused_later_is_appended_with_its_answer(lahar: Command, topics: tuple[str, ...]) -> None:
     lahar("topics", "apply", *topics)
     bad = MANIFEST.replace("train,", "bad,").replace("minAvailable: 1", "minAvailable: 7")
     assert lahar("apply", "-", given=f"{MANIFEST}\n---\n{bad}").out == "ml/train: appended\nml/bad: appended\n"
@@ -164,7 +164,7 @@ def test_a_job_that_was_too_large_for_the_log_leaves_its_name_free(
     assert [job["name"] for job in lahar.records("job", "list")] == ["train"]
 
 
-def test_who_only_appends_reads_the_log_once_at_most_and_twice_what_was_set_aside(
+def test_an_appending_command_reads_the_log_once_and_twice_if_set_aside(
     lahar: Command, topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lahar("topics", "apply", *topics)

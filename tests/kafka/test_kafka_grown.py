@@ -55,7 +55,7 @@ def test_a_log_that_has_grown_is_not_run_but_read_and_moved(
 
 
 @pytest.mark.parametrize("buried", [False, True])
-def test_what_stood_before_is_still_read_when_brokers_have_forgotten_where_shards_stood(
+def test_earlier_records_are_read_after_brokers_lose_the_shards_positions(
     settings: KafkaSettings, open_log: Callable[[], KafkaLog], *, buried: bool
 ) -> None:
     """As they do a week after the last commit; `buried`: much that is not Lahar's stands behind the last position."""

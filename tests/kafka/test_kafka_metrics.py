@@ -125,7 +125,7 @@ def test_inputs_that_are_gone_before_they_were_taken_are_counted_once(
     assert gone() == 5
 
 
-def test_an_input_waits_since_it_was_appended_however_old_the_trace_is_that_it_comes_from(make_log: Make) -> None:
+def test_an_input_waits_since_its_append_however_old_its_trace(make_log: Make) -> None:
     log, registry = make_log(1), CollectorRegistry()
     processor = Processor(log, CountingStage(), batch=1, observer=ProcessorMetrics(registry))
     processor.open()
@@ -153,7 +153,7 @@ def test_a_fence_is_an_abort_and_nothing_of_the_lag_is_told_any_more(watched: Wa
     assert (watched("lahar_shard_open"), watched("lahar_lag_records")) == (0, None)
 
 
-def test_a_transaction_with_a_record_too_large_is_an_abort_and_its_input_a_dead_letter(watched: Watched) -> None:
+def test_a_transaction_with_too_large_a_record_aborts_into_a_dead_letter(watched: Watched) -> None:
     watched.log.append("pods", [custom("a", 1, "loud", at=1), custom("a", 2, "add", at=2)])
     watched.processor.run_until_quiet()
     assert (watched("lahar_aborts_total"), watched("lahar_fences_total")) == (1, 0)
@@ -188,7 +188,7 @@ def test_a_worker_writes_its_life_in_lines_of_json_and_no_secret(make_log: Make,
     assert len(lines) == len(dead) + 4, "nothing is said of ordinary events"
 
 
-def test_a_worker_that_finds_no_broker_says_so_in_json_without_its_password(settings: KafkaSettings) -> None:
+def test_a_worker_without_a_broker_reports_it_in_json_without_its_password(settings: KafkaSettings) -> None:
     nowhere = settings.model_copy(update={"bootstrap_servers": "127.0.0.1:1", "request_seconds": 3.0})
     secret = {
         "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",

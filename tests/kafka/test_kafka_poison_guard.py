@@ -38,7 +38,7 @@ def run(settings: KafkaSettings) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("way", "code", "deaths"), [("exit", EXIT, 3), ("loop", ENDED, 2)])
-def test_what_processes_end_in_is_parked_and_nothing_else_is_lost_or_doubled(
+def test_an_input_that_ends_processes_is_parked_without_loss_or_doubles(
     make_log: Callable[[int], KafkaLog], settings: KafkaSettings, way: str, code: int, deaths: int
 ) -> None:
     """A process that dies at once cannot name the input before the second death; one that ends itself can."""

@@ -199,7 +199,7 @@ def test_a_token_goes_on_without_gap_or_repeat(kafka: Command) -> None:
     assert Counter(event["id"] for event in before) == Counter(event["id"] for event in kafka.records("history", JOB))
 
 
-def test_an_export_restored_on_kafka_and_from_there_in_a_file_is_the_same_export(
+def test_an_export_restored_to_kafka_and_back_to_a_file_is_unchanged(
     file: Command, settings: KafkaSettings, tmp_path: Path
 ) -> None:
     elsewhere = KafkaSettings(bootstrap_servers=settings.bootstrap_servers, topic_prefix=f"{settings.topic_prefix}2-")

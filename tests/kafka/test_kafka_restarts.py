@@ -51,7 +51,7 @@ def ids(log: KafkaLog) -> list[str]:
 
 
 @pytest.mark.parametrize("connected", [True, False], ids=["connected before", "not connected yet"])
-def test_an_append_outlasts_a_restart_longer_than_a_request_and_writes_once(
+def test_an_append_outlasts_a_restart_beyond_its_timeout_and_writes_once(
     cluster: Cluster, prefix: str, caplog: pytest.LogCaptureFixture, *, connected: bool
 ) -> None:
     caplog.set_level(logging.WARNING, "streams.log")
@@ -78,9 +78,7 @@ def test_an_append_outlasts_a_restart_longer_than_a_request_and_writes_once(
     assert warned.startswith(f"waiting up to {PATIENCE:g} s")
 
 
-def test_a_command_that_waits_in_vain_ends_with_how_to_go_on_and_a_second_run_adds_nothing_twice(
-    cluster: Cluster, prefix: str, tmp_path: Path
-) -> None:
+def test_a_timed_out_command_says_how_to_go_on_and_a_rerun_adds_nothing(cluster: Cluster, prefix: str, tmp_path: Path) -> None:
     settings = settings_of(cluster, prefix, 1)
     command = [str(Path(sys.executable).with_name("lahar")), "ingest", "-"]
     environment = os.environ | {

@@ -256,7 +256,7 @@ def test_commands_that_append(guarded: Guarded) -> None:
     assert "ml/second: appended" in lahar("apply", "-", given=job("second")).out
 
 
-def test_what_a_user_puts_in_is_in_the_name_of_its_login_and_gives_no_grant(guarded: Guarded) -> None:
+def test_a_users_inputs_bear_the_login_name_and_give_no_grant(guarded: Guarded) -> None:
     environment = guarded.user(without(rights(BOTH), "Write cluster"))
     lahar = Command(environment.pop("LAHAR_LOG"), **environment)
     lahar("apply", "-", given=job("signed"))
@@ -348,7 +348,7 @@ def test_without_billing_and_scheduling_nobody_needs_a_right_to_them(guarded: Gu
 
 
 @pytest.mark.parametrize("taken", ["Write billing", "Write lahar-billing*"])
-def test_a_billing_worker_that_may_not_do_its_work_says_so_where_its_readiness_is_asked(guarded: Guarded, taken: str) -> None:
+def test_a_billing_worker_without_rights_reports_it_in_its_readiness(guarded: Guarded, taken: str) -> None:
     # By the name of the one before, whose place the group keeps for a restart.
     billing = ["worker", "--stage", "billing", "--instance", "a"]
     with guarded.process(without(rights(BILLING), taken), *billing, KAFKA_REQUEST_SECONDS="3") as worker:

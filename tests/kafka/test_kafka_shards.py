@@ -69,7 +69,7 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
     assert [record.message.id for record in read_all(other, EVENTS)] == ["job-1", "job-2", "job-3"]
 
 
-def test_a_foreign_transaction_holds_up_readers_of_what_was_appended_behind_it_once(
+def test_a_foreign_transaction_delays_readers_of_later_records_once(
     make_log: Make, open_log: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A processor reads several partitions: each of its batches would wait for the one that does not come."""
@@ -106,7 +106,7 @@ def test_a_foreign_transaction_holds_up_readers_of_what_was_appended_behind_it_o
 
 
 @pytest.mark.parametrize("first", ["offsets", "records"])
-def test_a_look_at_a_shard_that_goes_on_shows_nothing_that_cannot_be_read_yet(
+def test_a_snapshot_of_an_active_shard_shows_nothing_still_unreadable(
     make_log: Make, open_log: Open, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     """Brokers end a transaction in one partition after the other; the group's offsets, or the snapshot, may come before outputs."""
@@ -183,7 +183,7 @@ def test_who_was_fenced_leaves_nothing_in_memory(make_log: Make, open_log: Open,
         gc.enable()
 
 
-def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fences_nobody(make_log: Make, open_log: Open) -> None:
+def test_a_holder_frozen_in_a_commit_sees_its_successor_and_fences_none(make_log: Make, open_log: Open) -> None:
     """Its own time for the commit is over when it goes on, before any broker could tell it that it is fenced."""
     log, other = make_log(1), open_log()
     zombie = log.open(SHARD, INPUTS)
@@ -201,7 +201,7 @@ def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fen
     assert log.open(SHARD, INPUTS).position == heir.position
 
 
-def test_who_gives_up_a_commit_that_is_too_large_fences_nobody_who_has_gone_on_meanwhile(
+def test_a_holder_that_gives_up_a_too_large_commit_fences_no_successor(
     make_log: Make, open_log: Open, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It needs a new producer, which shuts out whoever has the shard; then it must not write what the other one has written."""
@@ -337,7 +337,7 @@ def test_kafkas_own_tools_see_how_far_a_shard_is(advanced: KafkaLog) -> None:
     until(told, 10, "the group's offsets")
 
 
-def test_inputs_of_which_retention_has_taken_some_are_read_from_what_is_left(make_log: Make, settings: KafkaSettings) -> None:
+def test_inputs_truncated_by_retention_are_read_from_the_remainder(make_log: Make, settings: KafkaSettings) -> None:
     log = make_log(1)
     sent = [message("a", number) for number in range(10)]
     log.append("pods", sent)

@@ -137,7 +137,7 @@ def test_a_broker_that_dies_meanwhile_is_not_waited_for(cluster: Cluster, prefix
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_log_is_opened_though_the_first_broker_asked_has_not_heard_of_its_topics(
+def test_a_log_opens_though_the_first_broker_asked_lacks_its_topics(
     cluster: Cluster, prefix: str, readonly: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(cluster, prefix)
@@ -151,7 +151,7 @@ def test_a_log_is_opened_though_the_first_broker_asked_has_not_heard_of_its_topi
     log.close()
 
 
-def test_agents_run_though_the_first_broker_asked_has_not_heard_of_their_topics(
+def test_agents_run_though_the_first_broker_asked_lacks_their_topics(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(cluster, prefix)
@@ -187,7 +187,7 @@ def test_brokers_of_which_none_takes_part_at_first_are_asked_again(
         KafkaLog(settings.model_copy(update={"request_seconds": 3}))
 
 
-def test_what_a_broker_has_said_is_told_although_it_is_silent_when_time_is_over(
+def test_an_answer_counts_though_the_broker_is_silent_at_the_deadline(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
@@ -208,7 +208,7 @@ def test_what_a_broker_has_said_is_told_although_it_is_silent_when_time_is_over(
     assert asked == 2
 
 
-def test_a_broker_that_is_silent_at_first_is_asked_again_while_there_is_time(
+def test_a_broker_silent_at_first_is_asked_again_while_there_is_time(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_at(cluster.broker(3), settings_of(cluster, prefix)).model_copy(update={"request_seconds": 9})
@@ -235,7 +235,7 @@ def test_a_broker_that_is_silent_at_first_is_asked_again_while_there_is_time(
         until_whole(cluster)
 
 
-def test_a_broker_that_cannot_be_connected_does_not_use_up_the_time_of_the_others(
+def test_an_unreachable_broker_does_not_use_up_the_time_of_the_others(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """aiokafka makes one connection at a time."""

@@ -142,7 +142,7 @@ def test_a_member_in_whose_name_another_one_joins_is_told_so(join: Callable[...,
     assert shared(second)
 
 
-def test_a_shard_that_was_fenced_is_run_again_once_the_group_says_whose_it_is(join: Callable[..., GroupMembership]) -> None:
+def test_a_fenced_shard_runs_again_once_the_group_confirms_its_owner(join: Callable[..., GroupMembership]) -> None:
     member = join("a")
     until(lambda: shared(member))
     member.fenced(0, FENCED)
@@ -338,7 +338,7 @@ def test_the_dead_and_the_frozen_lose_their_shards_and_who_thaws_knows_it(
         frozen.end()
 
 
-def test_who_was_frozen_for_less_than_its_session_knows_that_others_have_its_shards(
+def test_a_member_frozen_within_its_session_learns_others_have_its_shards(
     settings: KafkaSettings, join: Callable[..., GroupMembership]
 ) -> None:
     frozen = Process(settings, "e")

@@ -50,7 +50,7 @@ def read(content: bytes, aborted: list[tuple[int, int]] | None, start: int = 0) 
     return [(record.offset, record.value) for record in records], behind
 
 
-def test_an_aborted_transaction_is_left_out_and_the_producers_next_one_is_not() -> None:
+def test_an_aborted_transaction_is_skipped_and_the_producers_next_is_read() -> None:
     content = batch(0, TRANSACTIONAL, b"a", b"b") + marker(2, ABORT) + batch(3, TRANSACTIONAL, b"c") + marker(4, COMMIT)
     assert read(content, [(PRODUCER, 0)]) == ([(3, b"c")], 5)
 
@@ -72,7 +72,7 @@ def test_each_producer_aborts_its_own(aborted: list[tuple[int, int]]) -> None:
     assert read(content, aborted) == ([(1, b"stays"), (4, b"outside")], 7)
 
 
-def test_where_a_broker_names_no_aborted_ones_all_are_read_from_the_start_on() -> None:
+def test_without_named_aborted_transactions_all_are_read_from_the_start() -> None:
     content = batch(0, 0, b"a", b"b") + batch(2, 0, b"c")
     assert read(content, None) == ([(0, b"a"), (1, b"b"), (2, b"c")], 3)
     assert read(content, None, 1) == ([(1, b"b"), (2, b"c")], 3)
@@ -89,7 +89,7 @@ def test_a_batch_whose_bytes_were_changed_is_refused() -> None:
     assert (damage.value.offset, damage.value.behind) == (1, 2)
 
 
-def test_where_the_next_batch_begins_counts_and_not_what_a_damaged_one_says() -> None:
+def test_the_start_of_the_next_batch_counts_not_a_damaged_batchs_length() -> None:
     content = bytearray(batch(5, 0, b"a", b"b") + batch(7, 0, b"c"))
     struct.pack_into(">i", content, 23, 1_000_000)  # its number of records
     with pytest.raises(CorruptBatchError) as damage:

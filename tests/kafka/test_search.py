@@ -70,7 +70,7 @@ def test_a_shards_outputs_keep_their_order_over_topics() -> None:
     assert found == [("job-events", 0), ("dead-letters", 0), ("job-events", 1), ("dead-letters", 1)]
 
 
-def test_a_shards_outputs_keep_their_order_whatever_their_topics_are_called() -> None:
+def test_a_shards_outputs_keep_their_order_whatever_their_topic_names() -> None:
     found = order(written(DEAD, 0, 8, 2, 2, 0), written(EVENTS, 0, 9, 1, 1, 0))
     assert found == [("job-events", 0), ("dead-letters", 0)]
 
@@ -83,7 +83,7 @@ def test_what_is_not_yet_whole_is_left_out(sequence: int) -> None:
     assert found == [("pods", 0), *(("job-events", offset) for offset in range(sequence))]
 
 
-def test_records_that_another_producer_has_forged_do_not_stand_in_each_others_way() -> None:
+def test_records_forged_by_another_producer_do_not_block_each_other() -> None:
     shards = {
         "a/0": Stored((DEAD,), Position((9,), 0, 9), 1),
         "b/0": Stored((EVENTS,), Position((9,), 0, 9), 1),
@@ -130,7 +130,7 @@ def scanned(
     return [(record.partition.topic, record.offset) for record in found]
 
 
-def test_a_scan_of_several_topics_gives_whole_transactions_and_causes_first() -> None:
+def test_a_scan_of_topics_yields_whole_transactions_with_causes_first() -> None:
     outputs = (written(EVENTS, 0, 10, 1, 1, 0), written(EVENTS, 1, 11, 2, 2, 0))
     assert scanned(*outputs, given(PODS, 0, 12), given(PODS, 1, 13), stand=1) == [("pods", 0), ("job-events", 0), ("pods", 1)]
 

@@ -85,7 +85,7 @@ def test_after_its_time_it_ends_with_the_last_reason(nowhere: KafkaSettings, com
         assert process.said.count("waiting up to 0.5 s") == 1
 
 
-def test_processes_that_were_started_before_brokers_and_topics_do_their_work(jars: None) -> None:
+def test_processes_started_before_brokers_and_topics_do_their_work(jars: None) -> None:
     with ExitStack() as stack:
         cluster = Cluster()
         shared = KafkaSettings(bootstrap_servers=cluster.bootstrap, topic_prefix="shared-", request_seconds=20, start_seconds=600)

@@ -55,7 +55,7 @@ def released() -> Iterator[threading.Event]:
 @pytest.mark.parametrize(
     "fault", [NotNow(SECRET), OSError(SECRET), TimeoutError(SECRET), SystemExit(SECRET), StopIteration(SECRET)]
 )
-def test_what_it_raises_is_one_retriable_error_that_does_not_repeat_the_text(fault: BaseException) -> None:
+def test_it_raises_one_retriable_error_that_does_not_repeat_the_token(fault: BaseException) -> None:
     provider = TokenProvider(f"{__name__}:fetch", 5.0)
     _faults.append(fault)
     with pytest.raises(TokenError) as raised:

@@ -46,7 +46,7 @@ def test_another_number_of_partitions_is_refused_and_nothing_is_changed(settings
     )
 
 
-def test_what_a_shard_owns_has_equal_counts_and_inputs_go_before_jobs_are_forgotten() -> None:
+def test_a_shards_topics_have_equal_counts_and_inputs_expire_before_jobs() -> None:
     wanted = {topic.name: topic for topic in declared(KafkaSettings(), 8)}
     assert {wanted[name].partitions for name in CO_PARTITIONED} == {8}
     assert (wanted["cluster"].partitions, wanted["scheduling"].partitions) == (1, 1)

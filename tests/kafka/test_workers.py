@@ -76,9 +76,7 @@ class Flow:
             assert judge(self.log, LifecycleStage(), number).differences == []
 
 
-def test_workers_share_the_shards_and_take_over_from_those_that_are_killed_or_frozen(
-    make_log: Make, settings: KafkaSettings
-) -> None:
+def test_workers_share_shards_and_take_over_from_killed_or_frozen_ones(make_log: Make, settings: KafkaSettings) -> None:
     flow = Flow(make_log(SHARDS))
     with lifecycle(settings, "w0") as first:
         first.until(lambda: first.shards == ALL)
@@ -100,7 +98,7 @@ def test_workers_share_the_shards_and_take_over_from_those_that_are_killed_or_fr
             flow.must_have_been_taken_once()
 
 
-def test_workers_keep_the_projection_at_the_end_of_the_log_though_nobody_asks(
+def test_workers_keep_the_projection_at_the_log_end_without_queries(
     make_log: Make, settings: KafkaSettings, tmp_path: Path
 ) -> None:
     """Those on one machine share its file."""
@@ -153,9 +151,8 @@ def test_a_worker_that_is_told_to_stop_keeps_its_place_for_a_restart(make_log: M
             assert [worker.wait() for worker in (first, again)] == [130, 130]
 
 
-def test_a_worker_has_a_shard_back_that_is_still_its_own_and_ends_when_another_one_takes_its_name(
-    make_log: Make, settings: KafkaSettings
-) -> None:
+def test_a_worker_gets_its_own_shard_back_and_ends_if_its_name_is_taken(make_log: Make, settings: KafkaSettings) -> None:
+    """Its name taken by another worker ends it."""
     flow = Flow(make_log(SHARDS))
     with lifecycle(settings, "w0") as first:
         first.until(lambda: first.shards == ALL)
@@ -173,7 +170,7 @@ def test_a_worker_has_a_shard_back_that_is_still_its_own_and_ends_when_another_o
             second.until(lambda: second.shards == ALL)
 
 
-def test_workers_by_ordinal_have_their_shards_and_end_when_they_are_replaced(make_log: Make, settings: KafkaSettings) -> None:
+def test_workers_by_ordinal_have_their_shards_and_end_when_replaced(make_log: Make, settings: KafkaSettings) -> None:
     flow = Flow(make_log(SHARDS))
 
     def worker(ordinal: int) -> Lahar:

@@ -57,7 +57,7 @@ WORKLOADS = [found for recipe in RECIPES for found in recipe if "template" in fo
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload["kind"])
-def test_a_pod_is_found_by_its_owner_and_has_no_rights_that_it_does_not_need(workload: dict[str, Any]) -> None:
+def test_a_pod_is_found_by_its_owner_and_has_no_needless_rights(workload: dict[str, Any]) -> None:
     pod = workload["spec"]["template"]
     assert workload["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
     assert pod["spec"]["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

@@ -102,7 +102,7 @@ def test_of_several_lives_the_last_stands_whatever_is_heard_late(data, restored)
 
 
 @given(successive_lives(restored=False), st.data())
-def test_the_life_that_goes_on_to_be_heard_of_stands_whatever_was_heard_before(lives, data):
+def test_the_life_that_goes_on_to_be_observed_holds_over_earlier_ones(lives, data):
     """Also where a former one was first heard of behind it, as from a dump of yesterday."""
     *former, last = lives
     before = [event for life in [*former, [event for event in last if isinstance(event.data, NodeObserved)]] for event in life]
@@ -216,7 +216,7 @@ def test_a_life_of_which_only_the_end_is_heard_is_over(gone):
     assert facts.known(NODE_N) == known
 
 
-def test_after_a_restore_what_is_first_heard_late_holds_until_more_is_heard():
+def test_after_a_restore_a_first_late_observation_holds_until_the_next():
     """Versions do not tell it from a life that goes on."""
     facts, _ = told(*(fact(NodeObserved("n", version, uid=uid)) for uid, version in (("u1", "100"), ("u2", "50"), ("u1", "101"))))
     assert facts.nodes["c", "n"].uid == "u1"

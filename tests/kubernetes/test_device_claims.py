@@ -58,7 +58,7 @@ def of_one(*objects: dict[str, Any], rows: dict[str, str | float] | None = None)
 # --- which devices ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pod_has_the_devices_that_are_allocated_to_its_claim_whichever_comes_first() -> None:
+def test_a_pod_has_the_devices_of_its_claim_whichever_comes_first() -> None:
     given = claim(exactly(count=2), allocated=results("gpu", 2), pods=("p",))
     assert of_one(given, pod("p", "one")) == (2, {})
     assert of_one(pod("p", "one"), given) == (2, {})
@@ -144,7 +144,7 @@ def test_rows_of_operators_name_classes(row: str) -> None:
     assert of_one(extended, rows=rows) == (Decimal("0.5"), {})
 
 
-def test_gpus_of_claims_and_of_resources_add_up_and_only_the_latter_are_those_of_the_node() -> None:
+def test_gpus_of_claims_and_resources_add_up_only_the_latter_use_the_nodes() -> None:
     asked = {"nvidia.com/gpu": "1", "cpu": "2"}
     (found,) = read(claim(allocated=results("gpu", 2), pods=("p",)), pod("p", "one", asked=asked))
     assert found.requests == Requests(2000, gpu=3)
@@ -225,7 +225,7 @@ def test_the_next_pod_of_a_claim_is_metered_when_the_first_has_left_it() -> None
     assert [one.requests.gpus for one in found] == [1, 0, 1, 0]
 
 
-def test_a_claim_that_is_reserved_for_nobody_and_made_for_no_pod_is_not_known() -> None:
+def test_a_claim_reserved_for_and_made_for_no_pod_is_unknown() -> None:
     assert of_one(claim(allocated=results("gpu")), pod("p", "one")) == (0, UNREAD)
     by_group = claim(allocated=results("gpu"))
     by_group["status"]["reservedFor"] = [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "p"}]
@@ -256,7 +256,8 @@ def test_of_the_pods_of_a_claim_at_most_one_is_metered_at_any_time(reserved: lis
 # --- inputs -------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_observation_with_devices_is_another_input_and_the_same_one_when_it_is_read_again() -> None:
+def test_an_observation_with_devices_is_another_input_and_stable_on_reread() -> None:
+    """It equals itself when it is read again."""
     claims, table = DeviceClaims(), Accelerators()
     (unread,) = resolved(claims, table, pod("p", "one"))
     (known,) = resolved(claims, table, claim(allocated=results("gpu"), pods=("p",)), pod("p", "one"))

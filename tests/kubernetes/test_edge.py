@@ -141,7 +141,7 @@ def test_a_deleted_job_shows_its_last_state() -> None:
     assert last == taken(job())[0]
 
 
-def test_a_job_that_names_lahar_is_submitted_once_and_updated_with_each_generation() -> None:
+def test_a_job_that_names_lahar_is_submitted_once_updated_by_generation() -> None:
     spec = {"managedBy": "lahar", "parallelism": 2}
     [first] = taken(job({"generation": 1, "managedFields": []}, spec=spec, status={"active": 1}))
     assert isinstance(first.data, JobSubmitted)
@@ -433,7 +433,7 @@ def test_cloudevents_that_are_no_inputs() -> None:
 
 
 @pytest.mark.parametrize(("requests", "path"), [({"gpu": 2**63}, "gpu"), ({"cpu_milli": -1}, "cpu_milli")])
-def test_a_cloudevent_of_a_pod_that_asks_for_what_no_pod_asks_for_is_refused(requests: Any, path: str) -> None:
+def test_a_cloudevent_of_a_pod_with_an_impossible_request_is_refused(requests: Any, path: str) -> None:
     """What it says would stand in every later sum."""
     pod = {"uid": "u", "job": "j", "name": "p", "phase": "Pending", "created": 1, "requests": requests}
     for name, data in (("observed", pod), ("deleted", {"last": pod})):

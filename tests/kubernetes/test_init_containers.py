@@ -31,7 +31,7 @@ def failed(*inits: dict[str, Any], main: dict[str, Any] = NOT_STARTED, **fields:
         (terminated(139, name="unpack"), "KilledBySignal", 139),
     ],
 )
-def test_a_pod_that_failed_in_an_init_container_has_its_reason_exit_code_and_end(init, reason, exit_code) -> None:
+def test_a_failed_init_container_gives_the_pods_reason_exit_code_and_end(init, reason, exit_code) -> None:
     seen = observe_pod(failed(terminated(0, name="first", finished=EARLY), init))
     assert (seen.phase, seen.reason, seen.exit_code) == ("Failed", reason, exit_code)
     assert (seen.running, seen.ended) == (None, at(5, 7))
@@ -49,13 +49,13 @@ def test_a_sidecar_decides_no_pod_that_failed_in_an_init_container() -> None:
     assert (seen.reason, seen.exit_code) == ("AppFailed", 4)
 
 
-def test_a_pod_deleted_while_it_was_prepared_did_not_end_with_an_init_container() -> None:
+def test_a_pod_deleted_during_init_did_not_end_with_an_init_container() -> None:
     last = delete_pod(initializing(terminated(1, name="unpack", finished=EARLY))).last
     assert (last.reason, last.ended) == ("DeletedByApi", None)
 
 
 @pytest.mark.parametrize(("code", "reason"), [(0, "OOMKilled"), (1, "Error"), (137, "OOMKilled")])
-def test_a_pod_that_does_not_go_on_names_the_init_container_its_end_and_when(code, reason) -> None:
+def test_a_pod_that_is_stuck_names_the_init_container_its_end_and_when(code, reason) -> None:
     first = terminated(0, name="first", started=EARLY, finished=EARLY)
     seen = observe_pod(initializing(first, terminated(code, reason, LATE, EARLY, name="unpack")))
     assert (seen.phase, seen.reason) == ("Bound", "Starting")
@@ -71,7 +71,7 @@ def test_a_pod_in_which_another_container_has_started_since_goes_on() -> None:
     )
 
 
-def test_a_pod_waits_for_the_init_container_that_runs_and_not_for_a_sidecar() -> None:
+def test_a_pod_waits_for_the_running_init_container_not_for_a_sidecar() -> None:
     spec = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "unpack"}]}
     again = running(LATE, name="unpack", restartCount=1, lastState=terminated(2, name="unpack")["state"])
     seen = observe_pod(initializing(running(EARLY, name="proxy"), again, spec=spec))
@@ -87,7 +87,7 @@ def test_a_sidecar_that_loops_is_named_with_its_last_end() -> None:
     assert (seen.reason, seen.message) == ("CrashLoopBackOff", "proxy: its last run ended with exit 1 (Error)")
 
 
-def test_a_pod_between_two_steps_of_its_start_says_what_it_waits_for_and_since_when() -> None:
+def test_a_pod_between_start_steps_shows_what_it_waits_for_and_since_when() -> None:
     done, after = terminated(0, name="fetch", finished=EARLY), terminated(0, name="unpack", finished=LATE)
     next_one = waiting("PodInitializing", name="unpack")
     sidecar = running(name="proxy") | {"started": False}

@@ -170,7 +170,8 @@ def test_what_is_refused(lahar: Any, path: str) -> None:
     assert faults(lahar) == [f"lahar.{path}" if path else "lahar"]
 
 
-def test_a_misspelt_reason_is_refused_with_the_nearest_and_another_one_is_a_controllers() -> None:
+def test_a_misspelt_reason_is_refused_with_the_nearest_unless_foreign() -> None:
+    """A reason that resembles none of ours is a controller's and passes."""
     (fault,) = read({"raise": [{"raise": "E", "when": {"phase": "Failed", "reason": "OomKiled"}}]}).faults
     assert fault.message == "there is no reason 'OomKiled'; did you mean OomKilled?"
     assert faults({"raise": [{"raise": "E", "when": {"phase": "Failed", "reason": "OurOwnReason"}}]}) == []

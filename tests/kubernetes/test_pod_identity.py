@@ -46,7 +46,7 @@ def test_kind_of_the_job(kind: str, api_version: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "kind"), [("Never", "Pod"), ("OnFailure", "Pod"), ("Always", "Other"), (None, "Other"), ([], "Other")]
 )
-def test_a_pod_of_nobody_is_a_job_of_its_own_and_a_service_if_it_is_always_restarted(policy: Any, kind: str) -> None:
+def test_a_pod_without_owner_is_a_job_or_a_service_if_always_restarted(policy: Any, kind: str) -> None:
     for metadata in ({}, owner("Job", controller=False), {"ownerReferences": "x"}):
         seen = observe_pod(pod(metadata={"name": "p", **metadata}, spec={"restartPolicy": policy}))
         assert (seen.kind, seen.job, seen.owner, seen.managed) == (kind, seen.uid, None, False)
@@ -70,7 +70,7 @@ def test_lahars_own_annotations_win() -> None:
     assert (seen.job, seen.managed, seen.task, seen.index, seen.attempt) == ("our-job", True, "worker", 3, 2)
 
 
-def test_a_pod_that_another_object_controls_is_of_that_object_whatever_its_annotation_says() -> None:
+def test_a_controlled_pod_is_of_its_controller_whatever_its_annotation() -> None:
     controlled = owner("Job")
     uid = controlled["ownerReferences"][0]["uid"]
     seen = observed(annotations={"lahar/job": "our-job"}, **controlled)

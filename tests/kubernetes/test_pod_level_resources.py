@@ -27,17 +27,17 @@ def pod_spec(*containers: dict[str, Any], requests: Any = None, limits: Any = No
     return {"restartPolicy": "Never", "containers": list(containers or (MAIN, SIDE)), "resources": stated, **fields}
 
 
-def test_the_pods_own_request_replaces_the_sum_for_each_resource_that_it_names() -> None:
+def test_the_pods_own_request_replaces_the_sum_for_each_named_resource() -> None:
     assert effective_requests(pod_spec(requests={"cpu": "8"})) == Requests(8000, GI)
     assert effective_requests(pod_spec(requests={"cpu": "8", "memory": "16Gi"})) == Requests(8000, 16 * GI)
 
 
-def test_a_request_of_the_pod_replaces_those_of_init_containers_and_sidecars_too() -> None:
+def test_a_pod_request_replaces_those_of_init_containers_and_sidecars_too() -> None:
     init = [{**MAIN, "restartPolicy": "Always"}, {"resources": {"requests": {"cpu": "64"}}}]
     assert effective_requests(pod_spec(requests={"cpu": "8"}, initContainers=init)).cpu_milli == 8000
 
 
-def test_a_limit_of_the_pod_counts_where_no_container_asks_for_the_resource() -> None:
+def test_a_pod_limit_counts_where_no_container_requests_the_resource() -> None:
     """Kubernetes fills in the request: the containers' sum where there is one, else the limit."""
     assert effective_requests(pod_spec(SIDE, limits={"cpu": "4", "memory": "2Gi"})) == Requests(4000, 2 * GI)
     assert effective_requests(pod_spec(limits={"cpu": "4", "memory": "2Gi"})) == Requests(2000, GI)
@@ -66,7 +66,7 @@ def test_devices_are_summed_over_containers_whatever_the_pod_states() -> None:
         {"allocatedResources": {"cpu": "12"}},
     ],
 )
-def test_a_pod_that_is_resized_counts_with_the_larger_of_what_it_wants_and_what_it_has(status: dict[str, Any]) -> None:
+def test_a_resized_pod_counts_with_the_larger_of_desired_and_actual(status: dict[str, Any]) -> None:
     assert effective_requests(pod_spec(requests={"cpu": "8"}), status) == Requests(12000, GI)
 
 
@@ -138,7 +138,7 @@ def test_a_submitted_job_asks_for_its_pods_own_request(job: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("job", [VCJOB, BATCH], ids=["vcjob", "batch"])
-def test_a_submitted_job_whose_pod_asks_for_less_than_its_containers_is_refused(job: dict[str, Any]) -> None:
+def test_a_job_whose_pod_requests_less_than_its_containers_is_refused(job: dict[str, Any]) -> None:
     small = json.loads(json.dumps(job).replace('"cpu": "8"', '"cpu": "1"'))
     (fault,) = read_manifest(small).faults
     assert fault.path.endswith("template.spec.resources.requests.cpu")

@@ -33,7 +33,7 @@ def test_a_pod_without_a_node_was_never_bound() -> None:
     assert observe_pod(pod("Pending", node=None, conditions=(refused,))).bound is None
 
 
-def test_running_is_the_earliest_start_of_a_regular_container_restarts_included() -> None:
+def test_running_is_the_earliest_start_of_a_regular_container() -> None:
     restarted = running(
         "2026-03-01T10:03:00Z",
         lastState={"terminated": {"exitCode": 1, "startedAt": "2026-03-01T10:01:00Z", "finishedAt": "2026-03-01T10:02:00Z"}},

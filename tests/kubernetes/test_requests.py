@@ -27,7 +27,7 @@ def test_a_missing_request_takes_the_limit_resource_by_resource() -> None:
     assert effective_requests({"containers": [{"resources": resources}]}) == Requests(1000, 2 * 2**30, 1)
 
 
-def test_the_largest_init_container_decides_where_it_exceeds_the_containers() -> None:
+def test_the_largest_init_container_decides_if_above_the_containers() -> None:
     spec = {"containers": [container("1", "1Gi")], "initContainers": [container("3", "1Mi"), container("2", "3Gi")]}
     assert effective_requests(spec) == Requests(3000, 3 * 2**30)
 
@@ -98,7 +98,7 @@ HELD = {"containerStatuses": [reported("c", "2", "2Gi", gpu="1")]}
 
 
 @pytest.mark.parametrize("status", [HELD, HELD | pending("Deferred"), HELD | pending("Infeasible", "False")])
-def test_a_container_that_is_resized_counts_with_the_larger_of_what_it_wants_and_what_it_has(status: dict[str, Any]) -> None:
+def test_a_resized_container_counts_with_the_larger_of_desired_and_actual(status: dict[str, Any]) -> None:
     assert effective_requests(RESIZED, status) == Requests(4000, 2 * 2**30, 1)
 
 
@@ -107,7 +107,7 @@ def test_a_resize_that_the_node_refuses_does_not_count(refused: dict[str, Any]) 
     assert effective_requests(RESIZED, HELD | refused) == Requests(2000, 2 * 2**30, 1)
 
 
-def test_what_a_node_has_allocated_counts_before_the_container_runs_with_it() -> None:
+def test_node_allocated_resources_count_before_the_container_has_them() -> None:
     status = {"containerStatuses": [reported("c", "2", "1Gi", allocatedResources={"cpu": "3", "memory": "1Gi"})]}
     small = {"containers": [container("1", "1Gi", name="c")]}
     assert effective_requests(small, status) == Requests(3000, 2**30)

@@ -145,7 +145,7 @@ def test_dependencies_come_first() -> None:
     assert order() == []
 
 
-def test_there_is_no_order_for_a_circle_an_unknown_task_or_a_dependency_named_twice() -> None:
+def test_a_circle_an_unknown_task_or_a_repeated_dependency_has_no_order() -> None:
     assert order(a=["b"], b=["c"], c=["a"]) is None
     assert order(a=["a"]) is None
     assert order(a=["nobody"]) is None
@@ -154,7 +154,7 @@ def test_there_is_no_order_for_a_circle_an_unknown_task_or_a_dependency_named_tw
 
 
 @given(st.integers(1, 8).flatmap(lambda n: st.lists(st.sets(st.integers(0, n - 1)), min_size=n, max_size=n)))
-def test_an_order_exists_if_and_only_if_tasks_can_be_started_one_after_the_other(needs: list[set[int]]) -> None:
+def test_an_order_exists_exactly_if_tasks_can_start_one_by_one(needs: list[set[int]]) -> None:
     started: set[int] = set()
     while ready := {number for number, others in enumerate(needs) if number not in started and others <= started}:
         started |= ready

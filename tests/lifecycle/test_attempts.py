@@ -72,7 +72,7 @@ def test_a_pod_that_is_seen_step_by_step_goes_through_its_phases(driver):
     assert not only(driver, AttemptBound).inferred
 
 
-def test_a_run_that_only_the_end_shows_counts_though_the_deletion_was_seen_before(driver):
+def test_a_run_shown_only_by_the_end_counts_though_deletion_came_first(driver):
     """A node that was silent tells of the container late; a phase is never gone back to, but nothing of a run is lost."""
     driver.see(pod("u", "j", 1, "Bound", node="n", bound=1, reason="Starting"))
     driver.see(pod("u", "j", 2, "Terminating", node="n", bound=1, terminating=5))
@@ -91,7 +91,8 @@ def test_a_run_that_only_the_end_shows_counts_though_the_deletion_was_seen_befor
     assert summary.result(include_other=True)["cpu_seconds"] == 5
 
 
-def test_a_run_that_shows_only_while_the_pod_is_being_deleted_counts_though_its_end_is_never_seen(driver):
+def test_a_run_shown_only_during_deletion_counts_without_an_end(driver):
+    """Its end is never observed."""
     driver.node("n")
     driver.see(pod("u", "j", 1, "Bound", node="n", bound=1, reason="Starting"))
     driver.see(pod("u", "j", 2, "Terminating", node="n", bound=1, terminating=5))
@@ -152,7 +153,7 @@ def test_a_run_that_shows_late_does_not_begin_before_its_pod_had_a_node(driver, 
         ("Lost", {"bound": 1, "running": 2, "proof": 6}, [("Pending", 0), ("Bound", 1), ("Running", 2), ("Lost", 6)]),
     ],
 )
-def test_every_phase_is_reached_from_one_observation_with_the_times_that_the_object_gives(driver, phase, times, expected):
+def test_one_observation_reaches_every_phase_with_the_objects_times(driver, phase, times, expected):
     reason = {"Failed": "AppFailed", "Lost": "NodeLost"}.get(phase)
     driver.see(pod("u", "j", 9, phase, node=None if phase == "Pending" else "n", reason=reason, **times), at=100)
     assert phases(driver.events) == expected
@@ -176,7 +177,7 @@ def test_a_phase_is_never_earlier_than_the_one_before(driver):
     assert phases(driver.events) == [("Pending", 10), ("Bound", 10), ("Running", 12), ("Succeeded", 12)]
 
 
-def test_an_observation_of_an_earlier_phase_changes_reason_and_restarts_only(driver):
+def test_an_observation_of_an_earlier_phase_changes_reason_and_restarts(driver):
     driver.see(pod("u", "j", 1, "Running", node="n", bound=1, running=2))
     made = driver.see(pod("u", "j", 2, "Bound", node="n", bound=1, reason="CrashLoopBackOff", restarts=2))
     assert [type(event.data) for event in made] == [AttemptChanged]
@@ -195,7 +196,7 @@ def test_containers_restarted_in_place_are_restarts_of_the_same_attempt(driver):
     assert driver.job("j").tasks["main"].slots[0].reason is None
 
 
-def test_a_resize_and_an_announced_disruption_are_noted_and_can_be_taken_back(driver):
+def test_a_resize_and_an_announced_disruption_are_noted_and_withdrawn(driver):
     driver.see(pod("u", "j", 1, "Running", node="n", running=2))
     bigger = replace(REQUESTS, cpu_milli=4000)
     driver.see(pod("u", "j", 2, "Running", node="n", running=2, requests=bigger, disruption="PreemptionByScheduler"))
@@ -213,7 +214,7 @@ def test_a_resize_has_the_time_of_the_write_that_shows_it(driver):
     assert changes(driver.see(pod("u", "j", 2, "Running", node="n", running=2, proof=3, written=60, requests=bigger))) == [60]
 
 
-def test_other_news_and_a_resize_without_a_write_have_the_latest_time_in_the_object(driver):
+def test_news_and_unwritten_resizes_have_the_objects_latest_time(driver):
     driver.see(pod("u", "j", 1, "Running", node="n", running=2, proof=3, written=3))
     announced = pod("u", "j", 2, "Running", node="n", running=2, proof=4, written=60, disruption="PreemptionByScheduler")
     assert changes(driver.see(announced)) == [4]
@@ -270,7 +271,8 @@ def test_a_pod_that_changes_its_node_is_an_anomaly_and_nothing_else(driver):
 # --- ends without evidence, the last proof of life --------------------------------------------------------------------------
 
 
-def test_an_end_without_evidence_is_the_latest_time_in_the_object_or_the_last_observation_that_showed_it_live(driver):
+def test_an_end_without_evidence_is_at_the_latest_time_or_last_live_report(driver):
+    """The latest time in the object, or the last observation that showed it live."""
     driver.see(pod("u", "j", 1, "Running", node="n", running=2), at=50)
     driver.gone(pod("u", "j", 2, "Lost", reason="EndUnknown", node="n", running=2, proof=7, rank="inferred"), inferred=True, at=99)
     ended = only(driver, AttemptEnded)
@@ -339,7 +341,7 @@ def test_a_pod_that_is_seen_live_during_its_grace_period_lived_until_then(driver
     assert phases(driver.events)[-1] == ("Failed", 510)
 
 
-def test_a_pod_that_was_being_deleted_and_whose_end_was_missed_ends_with_its_grace_period(driver):
+def test_a_missed_end_of_a_pod_under_deletion_is_its_grace_periods_end(driver):
     """Its node is gone, or its job, as its object is read months later."""
     driver.node("n")
     fields = {"node": "n", "bound": 1, "running": 2, "terminating": 500, "deadline": START + 530 * SECOND, "deleting": True}
@@ -357,7 +359,7 @@ def closed(driver):
     driver.gone(pod("u", "j", 2, "Failed", reason="DeletedByApi", node="n", running=2, rank="watcher"), at=20)
 
 
-def test_an_end_from_a_better_source_is_a_late_fact_with_its_times_and_rank(driver):
+def test_an_end_from_a_better_source_is_a_late_fact_with_times_and_rank(driver):
     closed(driver)
     made = driver.see(pod("u", "j", 3, "Failed", reason="OomKilled", exit_code=137, node="n", running=2, ended=15))
     assert driver.outcome == "late"
@@ -425,7 +427,7 @@ def test_a_lost_attempt_that_shows_itself_again_is_a_late_fact(driver):
     assert driver.outcome == "late"
 
 
-def test_two_producers_that_contradict_each_other_give_one_end_in_any_order():
+def test_two_contradicting_producers_give_one_end_in_any_order():
     watcher = pod("u", "j", None, "Failed", reason="DeletedByApi", node="n", running=2, ended=9, rank="watcher")
     kubelet = pod("u", "j", None, "Succeeded", node="n", running=2, ended=8)
     for order in ([watcher, kubelet], [kubelet, watcher]):
@@ -471,7 +473,8 @@ def test_an_observation_without_a_version_is_known_by_its_id(driver):
     assert driver.outcome == "duplicate"
 
 
-def test_whatever_an_observation_without_a_version_has_led_to_it_is_known_when_it_comes_again(driver):
+def test_a_repeated_observation_without_a_version_is_a_duplicate(driver):
+    """Whatever the first one led to."""
     ended = {"node": "n", "running": 2, "ended": 9}
     for key, seen in {
         "first": pod("u", "j", None, "Pending"),
@@ -499,7 +502,7 @@ def test_a_deletion_is_newer_than_the_observation_of_the_same_version(driver):
     assert driver.outcome == "duplicate"
 
 
-def test_a_deletion_whose_pod_was_last_seen_alive_ends_it_in_a_way_that_is_not_known(driver):
+def test_deletion_of_a_pod_last_seen_alive_is_an_end_of_unknown_kind(driver):
     driver.gone(pod("u", "j", 10, "Running", node="n", running=2))
     assert (only(driver, AttemptEnded).phase, only(driver, AttemptEnded).reason) == ("Lost", "EndUnknown")
 
@@ -545,7 +548,7 @@ def test_a_second_pod_of_a_slot_is_the_next_attempt(driver):
     assert [attempt.phase for attempt in driver.job("j").attempts] == ["Failed", "Pending"]
 
 
-def test_a_pod_without_a_slot_takes_the_lowest_that_ended_badly_else_a_new_one(driver):
+def test_a_pod_without_a_slot_takes_the_lowest_that_failed_or_a_new_one(driver):
     for uid in "abc":
         driver.see(pod(uid, "j", 1, "Running", node="n", running=1))
     driver.see(pod("c", "j", 2, "Failed", reason="AppFailed", ended=5))
@@ -601,7 +604,7 @@ def test_what_admission_made_of_the_requests_of_a_pod_is_no_resize(driver):
     assert changes(driver.see(replace(made, requests=more, written=START + 900 * SECOND))) == [1]
 
 
-def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_one(driver):
+def test_a_pod_of_an_abandoned_attempt_is_not_taken_for_the_next(driver):
     driver.submit(vcjob({"name": "w"}))
     stale = driver.replica("w", phase="Running", node="n", running=1)
     driver.command("RestartJob")
@@ -617,7 +620,7 @@ def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_o
     assert len(driver.job().attempts) == 2
 
 
-def test_a_pod_that_was_made_though_that_failed_is_deleted_when_its_attempt_was_given_up(driver):
+def test_a_pod_made_despite_a_failure_is_deleted_with_its_attempt(driver):
     driver.submit(vcjob({"name": "w"}, maxRetry=9))
     stale = driver.replica("w", phase="Running", node="n", running=1)
     driver.report(driver.job().attempts[0].effect, "failed", reason="Conflict")
@@ -758,7 +761,7 @@ def test_an_eviction_by_taint_is_a_lost_node_if_the_node_was_unreachable(driver,
     assert gone.data.object == "gone"
 
 
-def test_a_pod_that_is_being_deleted_for_its_unreachable_node_says_what_is_to_come(driver):
+def test_a_pod_under_deletion_on_an_unreachable_node_announces_node_lost(driver):
     driver.see(pod("a", "j", 1, "Running", node="n", running=2))
     driver.node("n", ready="Unknown", unreachable=True)
     driver.see(pod("a", "j", 2, "Terminating", reason="EvictedByTaint", node="n", running=2, terminating=9))
@@ -768,7 +771,7 @@ def test_a_pod_that_is_being_deleted_for_its_unreachable_node_says_what_is_to_co
 # --- what is observed of an unknown job ---------------------------------------------------------------------------------------
 
 
-def test_a_first_pod_opens_an_observed_job_and_tells_everything_in_one_turn(driver):
+def test_a_first_pod_opens_an_observed_job_with_all_its_events_at_once(driver):
     made = driver.see(pod("u", "j", 3, "Running", kind="Job", owner="train", node="n", bound=1, running=2, task="w", index=0))
     assert [type(event.data) for event in made] == [
         JobOpened,

@@ -119,7 +119,7 @@ def test_a_refusal_is_short_whatever_namespace_the_manifest_names() -> None:
     assert len(driver.of(JobRejected)[-1].faults[0].message) == FAULT_CHARACTERS
 
 
-def test_who_may_not_speak_is_told_nothing_of_what_is_wrong_with_his_manifest() -> None:
+def test_an_unauthorized_caller_learns_nothing_of_a_manifests_faults() -> None:
     driver = Driver()
     grant(driver, principals=["ann"], namespaces=["research"])
     wrong = manifest()
@@ -161,7 +161,7 @@ def test_grants_add_up_and_end_with_their_object(driver: Driver) -> None:
     assert driver.outcome == "refused"
 
 
-def test_without_a_grant_everybody_may_and_those_of_another_cluster_are_none() -> None:
+def test_without_a_grant_all_may_and_grants_of_other_clusters_do_not_count() -> None:
     driver = Driver()
     grant(driver, cluster=ELSEWHERE, principals=["ann"], namespaces=["research"])
     assert submitted(driver, "mallory") == "applied"
@@ -197,7 +197,7 @@ def test_who_names_no_cluster_gets_round_no_grant(principal: str) -> None:
     assert driver.outcome == ("applied" if principal == "ann" else "rejected")
 
 
-def test_a_grant_that_was_taken_back_is_not_given_again_by_an_observation_of_before(driver: Driver) -> None:
+def test_a_revoked_grant_is_not_restored_by_an_older_observation(driver: Driver) -> None:
     grant(driver, principals=["root"], namespaces=["*"])
     driver.take(driver.event(ObjectApplied("Grant", "b", {"principals": ["bob"], "namespaces": ["research"]}, "5"), "c1"))
     driver.take(driver.event(ObjectDeleted("Grant", "b", "7"), "c1"))

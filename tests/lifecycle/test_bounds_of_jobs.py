@@ -168,7 +168,7 @@ def test_pods_of_the_past_are_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.of(Anomaly) == []
 
 
-def test_what_rules_ask_for_about_small_parts_of_a_large_job_is_done_at_once() -> None:
+def test_what_rules_request_for_small_parts_of_a_large_job_is_done_at_once() -> None:
     driver = Driver(checked=False, quiet=False)
     manifest = ruled(10_000, "Running", "RestartPartition")
     manifest["spec"]["tasks"][0]["partitionPolicy"] = {"totalPartitions": 1_000, "partitionSize": 10}
@@ -263,7 +263,7 @@ def test_each_end_that_one_timer_assumes_begins_a_chain_of_its_own() -> None:
     assert causes <= fired
 
 
-def test_the_back_off_of_an_effect_costs_the_same_after_any_number_of_failures() -> None:
+def test_the_back_off_of_an_effect_costs_the_same_after_any_failures() -> None:
     driver = Driver(checked=False)
     driver.submit(vcjob({"name": "w"}))
     (attempt,) = driver.job().attempts

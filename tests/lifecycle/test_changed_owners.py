@@ -41,7 +41,8 @@ def owners(driver: Driver) -> list[str]:
 
 
 @pytest.mark.parametrize("crashed", [False, True])
-def test_an_orphaned_and_adopted_pod_stays_with_its_first_job_and_its_owners_are_noted(crashed: bool) -> None:
+def test_an_orphaned_and_adopted_pod_stays_with_its_first_job(crashed: bool) -> None:
+    """Its new owners are noted."""
     driver = Driver()
     for seen in (of_job("old", 1), orphan(2), orphan(3, ready=True), of_job("new", 4), of_job("new", 5, "Succeeded", ended=9)):
         driver.see(seen)
@@ -67,7 +68,7 @@ def test_an_adopted_pod_without_owner_stays_a_job_of_its_own() -> None:
     assert owners(driver) == ["Other/web-5d"]
 
 
-def test_a_replica_of_a_managed_job_that_loses_its_annotation_stays_its_replica() -> None:
+def test_a_managed_replica_that_loses_its_annotation_stays_a_replica() -> None:
     driver = Driver()
     driver.submit(vcjob({"name": "w"}))
     driver.run("w")
@@ -162,7 +163,7 @@ def test_a_pod_that_is_gone_with_its_job_is_given_up_as_before() -> None:
     assert (end.phase, end.reason) == ("Lost", "EndUnknown")
 
 
-def test_an_adopted_pod_in_the_middle_of_a_list_changes_the_phase_of_its_first_job() -> None:
+def test_a_pod_adopted_within_a_list_changes_the_phase_of_its_first_job() -> None:
     driver = Driver()
     driver.see(of_job("old", 1))
     driver.see(of_job("new", 2, "Succeeded", ended=9, listed="more"))
@@ -234,7 +235,7 @@ def test_whatever_happens_to_its_owner_a_pod_has_one_attempt(steps: list[tuple[s
 
 
 @pytest.mark.parametrize("first", ["pod", "object"])
-def test_a_kind_that_is_configured_as_a_service_is_none_of_the_jobs_that_are_listed(first: str) -> None:
+def test_a_kind_configured_as_a_service_is_none_of_the_listed_jobs(first: str) -> None:
     driver = Driver(LifecycleStage(services=["Notebook", "RayCluster"]))
     if first == "object":
         driver.owner(JobObserved("jupyter", "RayCluster", phase="Running", version="1"), "j")

@@ -232,7 +232,7 @@ def test_what_a_pod_shows_begins_a_chain_of_its_own(driver):
     assert driver.of(Anomaly) == []
 
 
-def test_chains_of_inputs_that_are_released_together_are_chains_of_their_own(driver):
+def test_chains_of_inputs_released_together_stay_separate_chains(driver):
     rules = [{"raise": f"E{number}", "when": {"level": "replica", "phase": "Running"}} for number in range(3)]
     policies = [{"event": f"E{number}", "action": "RestartPod"} for number in range(3)]
     manifest = vcjob({"name": "a", "replicas": 20}, maxRetry=99, policies=policies, lahar={"raise": rules}, minAvailable=1)
@@ -266,7 +266,7 @@ def test_the_job_completes_with_its_main_task_and_the_others_are_stopped(driver)
     assert {end.reason for end in driver.of(AttemptEnded) if end.task == "learner"} == {"KilledByAction"}
 
 
-def test_the_job_completes_with_its_main_task_whatever_became_of_the_others(driver):
+def test_the_job_completes_with_its_main_task_whatever_the_others_did(driver):
     ensemble(driver)
     driver.end("learner", code=1)
     driver.end("combiner")
@@ -345,7 +345,7 @@ def test_the_failure_of_another_task_does_not_abort_the_job(driver):
     assert (driver.phase(), driver.task("learner")) == ("Running", "Running")
 
 
-def test_an_aborted_main_job_can_be_resumed_and_is_aborted_again_if_nothing_is_restarted(driver):
+def test_an_aborted_main_job_resumes_and_aborts_again_if_nothing_restarts(driver):
     ensemble(driver, maxRetry=9)
     driver.end("combiner", code=1)
     driver.reap()

@@ -124,7 +124,7 @@ def test_a_job_that_grows_needs_no_other_enqueue(driver):
     assert driver.asked("create_pod")[-1] == ("a", 2, 1)
 
 
-def test_what_scheduling_must_know_of_pods_is_told_when_a_job_that_we_schedule_is_opened(driver):
+def test_opening_a_job_that_we_schedule_records_the_requests_of_its_pods(driver):
     submitted(driver, {"name": "a"}, {"name": "b"})
     driver.submit(vcjob({"name": "a"}, name="other", schedulerName="volcano"), "j2")
     ours, theirs = driver.of(JobOpened)
@@ -199,7 +199,7 @@ def test_a_decision_made_on_an_earlier_specification_is_stale(driver):
     assert driver.outcome == "applied"
 
 
-def test_what_changes_neither_specification_nor_group_makes_no_decision_stale(driver):
+def test_a_change_of_neither_spec_nor_group_makes_no_decision_stale(driver):
     pending(driver)
     before = driver.job().sequence
     driver.see(driver.replica("a", 0, phase="Pending", reason="Unschedulable", message="0/2 nodes"))
@@ -315,7 +315,7 @@ def test_a_decision_about_a_job_of_another_cluster_is_refused(driver):
 # --- through a log ----------------------------------------------------------------------------------------------------
 
 
-def test_a_shard_takes_decisions_from_its_partition_and_answers_in_job_events():
+def test_a_shard_takes_its_partitions_decisions_and_answers_by_job_events():
     log, driver = MemoryLog(), Driver()
     log.append("cluster", [encode(driver.event(NodeObserved("n0"), "c1"), "c1")])
     log.append("jobs", [encode(driver.event(JobSubmitted(vcjob({"name": "a"}, schedulerName="lahar")), "j1"))])

@@ -45,7 +45,7 @@ def test_a_resize_that_is_seen_with_the_devices_has_a_time_of_its_own(driver: Dr
     assert changes(driver.see(running(2, resized, proof=50, written=60))) == [(KNOWN, 2), (resized, 60)]
 
 
-def test_the_same_version_of_a_pod_shows_its_devices_once_its_claims_are_read(driver: Driver) -> None:
+def test_the_same_pod_version_shows_its_devices_once_claims_are_read(driver: Driver) -> None:
     driver.see(running(1, UNREAD))
     assert changes(driver.see(running(1, PARTLY), key="with one")) == [(PARTLY, 2)]
     assert changes(driver.see(running(1, KNOWN), key="with both")) == [(KNOWN, 2)]

@@ -168,7 +168,7 @@ def test_ids_that_are_no_job_are_bounded_in_number(driver):
     assert sorted(driver.state.unknown_ids) == ["x3", "x4"]
 
 
-def test_a_dozen_of_ids_that_are_no_job_are_kept_unless_configured_otherwise(driver):
+def test_a_dozen_ids_of_no_job_are_kept_unless_configured_otherwise(driver):
     for number in range(12):
         refused(driver, f"x{number}")
     driver.wait(DAY)
@@ -186,7 +186,7 @@ def test_ids_go_in_order_though_many_have_come_again(driver):
     assert gone == ["oldest", *names[26:], *names[:26]]
 
 
-def test_a_finished_job_of_a_trace_is_not_forgotten_before_its_pods_have_ended(driver):
+def test_a_finished_job_of_a_trace_is_kept_until_its_pods_have_ended(driver):
     driver.see(pod("u", "j1", 1, "Running", kind="Trace", node="n", running=1))
     driver.owner(JobObserved("train", "Trace", version="2", phase="Completed"))
     driver.wait(60 * DAY)
@@ -197,7 +197,7 @@ def test_a_finished_job_of_a_trace_is_not_forgotten_before_its_pods_have_ended(d
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_the_inputs_that_a_job_remembers_are_bounded_and_the_last_ones_stay(monkeypatch, opened):
+def test_the_inputs_that_a_job_remembers_are_bounded_to_the_last_ones(monkeypatch, opened):
     monkeypatch.setattr(indexes, "SEEN", 300)
     driver = Driver(checked=False)
     if opened:
@@ -214,7 +214,7 @@ def test_the_inputs_that_a_job_remembers_are_bounded_and_the_last_ones_stay(monk
         assert driver.outcome == "duplicate"
 
 
-def test_what_comes_about_an_id_that_is_no_job_leaves_no_trace_but_the_last_time():
+def test_inputs_about_an_id_of_no_job_leave_only_the_last_time():
     driver = Driver(checked=False)
     for ident in ("oldest", "j1"):
         driver.see(pod("u" + ident, ident, 1, "Succeeded", node="n", running=0, ended=5))

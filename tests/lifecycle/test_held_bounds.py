@@ -94,7 +94,7 @@ def waiting(uid, version=1, **fields):
     return pod(uid, "j1", version, "Running", node="n", running=0, **fields)
 
 
-def test_pods_of_another_namespace_take_no_room_from_those_of_the_job_that_they_name(log, monkeypatch):
+def test_pods_of_another_namespace_take_no_room_from_the_named_jobs_pods(log, monkeypatch):
     monkeypatch.setattr(held_inputs, "HELD_INPUTS", 3)
     monkeypatch.setattr(held_inputs, "NAMESPACES", 2)
     stage = LifecycleStage()
@@ -136,7 +136,7 @@ def test_a_jobs_own_pods_are_taken_in_first_and_wait_for_no_others(monkeypatch):
     assert [attempt.uid for attempt in driver.job().attempts] == ["u0", "u1", "u2"]
 
 
-def test_an_input_that_is_held_or_waits_is_a_duplicate_however_many_came_after_it(monkeypatch):
+def test_a_held_or_waiting_input_is_a_duplicate_after_any_number_of_others(monkeypatch):
     monkeypatch.setattr(indexes, "SEEN", 2)
     driver = Driver(checked=False)
     early = [driver.event(waiting(f"u{number}"), "j1", f"early{number}") for number in range(40)]
@@ -233,7 +233,7 @@ def test_pods_that_wait_are_not_lost_when_what_came_after_them_is_released(monke
     assert taken_in(driver, 8) == [f"u{number}" for number in range(8)]
 
 
-def test_an_id_whose_release_was_given_up_can_be_unparked_before_its_job_has_come(monkeypatch):
+def test_an_id_with_an_abandoned_release_can_be_unparked_before_its_job(monkeypatch):
     driver = parked_before_its_job(monkeypatch, 1)
     driver.wait(100)
     driver.command("Unpark")
@@ -249,7 +249,7 @@ def test_an_id_whose_release_was_given_up_can_be_unparked_before_its_job_has_com
     assert driver.job().waiting == {}
 
 
-def test_a_pod_of_another_namespace_that_no_job_may_have_loses_nobody_elses(monkeypatch):
+def test_a_pod_of_another_namespace_that_no_job_may_have_displaces_none(monkeypatch):
     driver = Driver(checked=False, quiet=False)
     for number in range(2):
         driver.see(waiting(f"u{number}", name=f"train-w-{number}"))

@@ -92,7 +92,7 @@ def outcomes(driver: Driver) -> list[str]:
 
 
 @pytest.mark.parametrize("valid", [True, False])
-def test_a_corrected_manifest_is_held_beside_the_first_one_and_all_are_judged_in_order(valid):
+def test_a_corrected_manifest_is_held_beside_the_first_and_judged_in_order(valid):
     """As they would have been had nothing been parked: what is held behind the first one is about its job."""
     driver = Driver()
     park(driver, JobSubmitted(manifest(valid=valid, **WATCHED)), "submitted")
@@ -121,7 +121,7 @@ def version(number: int, *, valid: bool = False, **metadata: Any) -> JobSubmitte
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held too", "later"])
-def test_a_corrected_submission_is_taken_though_one_with_the_same_faults_was_released_before(held):
+def test_a_corrected_submission_passes_after_a_release_of_the_same_faults(held):
     driver = Driver()
     assert say(driver, version(1), "submitted") == "rejected"
     park(driver, CustomEventRaised("Told"), "x")
@@ -135,7 +135,8 @@ def test_a_corrected_submission_is_taken_though_one_with_the_same_faults_was_rel
     assert driver.job().opened
 
 
-def test_a_corrected_submission_is_taken_behind_what_an_earlier_release_took_for_a_duplicate():
+def test_a_corrected_submission_passes_behind_an_earlier_false_duplicate():
+    """An earlier release took it for a duplicate."""
     driver = Driver()
     park(driver, version(1), "submitted")
     job = driver.job()
@@ -147,7 +148,7 @@ def test_a_corrected_submission_is_taken_behind_what_an_earlier_release_took_for
 
 
 @pytest.mark.parametrize("parked", [True, False])
-def test_a_submission_that_is_rejected_on_its_release_is_known_as_any_other(parked):
+def test_a_submission_rejected_on_its_release_is_known_as_any_other(parked):
     driver = Driver()
     if parked:
         park(driver, CustomEventRaised("Told"), "x")
@@ -176,7 +177,7 @@ def test_what_was_refused_of_a_job_of_its_own_is_known_when_it_comes_again(parke
     assert sorted((job.namespace, job.phase) for job in driver.state.jobs.values()) == [("mal", "Pending"), ("research", "Pending")]
 
 
-def test_a_command_that_turns_out_to_be_about_a_job_of_its_own_is_carried_out_once():
+def test_a_command_that_proves_to_be_of_its_own_job_is_executed_once():
     driver = Driver()
     park(driver, pod("p", "j1", 1, "Running", namespace="mal", node="n1", bound=0, running=0), "m", who="mallory")
     assert say(driver, JobSubmitted(manifest()), "submitted") == "parked"
@@ -190,7 +191,7 @@ def test_a_command_that_turns_out_to_be_about_a_job_of_its_own_is_carried_out_on
     assert say(driver, CommandIssued("AbortJob"), "abort", who="bob") == "applied"
 
 
-def test_what_is_released_of_another_job_takes_no_id_from_a_submission_with_another_manifest():
+def test_a_release_of_another_job_takes_no_id_from_other_manifests():
     driver = Driver()
     park(driver, JobSubmitted(manifest("mal")), "m", who="mallory")
     assert say(driver, JobSubmitted(manifest("other")), "s") == "parked"
@@ -230,7 +231,7 @@ def test_versions_of_a_rejected_object_that_say_nothing_new_are_duplicates():
     assert len(driver.of(JobRejected)) == 2
 
 
-def test_a_version_of_a_rejected_object_is_judged_by_what_the_cluster_is_then():
+def test_a_version_of_a_rejected_object_is_judged_by_the_present_cluster():
     driver = Driver()
     grants(driver, bob="research")
     assert say(driver, JobSubmitted(manifest(**WATCHED)), "submitted") == "rejected"
@@ -250,14 +251,14 @@ def test_what_is_refused_of_another_cluster_is_known_from_there_alone():
     assert say(driver, CommandIssued("AbortJob"), "a") == "applied"
 
 
-def test_a_manifest_that_is_rejected_in_one_cluster_may_be_another_ones_job():
+def test_a_manifest_rejected_in_one_cluster_may_be_a_job_of_another():
     driver = Driver()
     grants(driver, ann="elsewhere")
     assert say(driver, JobSubmitted(manifest()), "submitted") == "rejected"
     assert say(driver, JobSubmitted(manifest()), "submitted", cluster=ELSEWHERE) == "applied"
 
 
-def test_a_held_submission_that_comes_again_is_a_duplicate_whatever_the_grants_are_then():
+def test_a_repeated_held_submission_is_a_duplicate_whatever_the_grants():
     driver = Driver()
     grants(driver, ann="research")
     park(driver, JobSubmitted(manifest()), "a")
@@ -284,7 +285,7 @@ def test_an_unpark_on_which_the_stage_fails_takes_nobodys_id():
     assert say(driver, JobSubmitted(manifest()), "a") == "applied"
 
 
-def test_what_comes_again_while_its_job_is_parked_is_held_under_an_id_of_its_own():
+def test_a_repeat_for_a_parked_job_is_held_under_an_id_of_its_own():
     """A watch that begins anew lists each pod once more; the driver looks for ids that stand twice."""
     driver = Driver()
     seen = pod("p", "j1", 1, "Running", node="n1", bound=0, running=0)
@@ -368,7 +369,7 @@ told = st.tuples(
 
 @given(st.lists(told, max_size=22))
 @settings(max_examples=300)
-def test_whatever_is_parked_and_comes_again_no_id_stands_twice_and_all_is_read_back(program):
+def test_no_id_is_held_twice_and_all_is_read_back_whatever_is_parked(program):
     """The driver looks at both: a crash reads the state back, and each id that is made is a new one."""
     driver = Driver()
     for data, name, who, cluster, fate in program:
@@ -425,7 +426,7 @@ def jobs_of(driver: Driver) -> list[Any]:
 
 @given(st.lists(asked, max_size=6), st.integers(0, 6), st.booleans())
 @settings(max_examples=200)
-def test_what_was_held_comes_to_what_it_would_have_and_changes_nothing_when_it_comes_again(program, at, granted):
+def test_held_inputs_have_their_usual_effect_and_none_when_repeated(program, at, granted):
     driver, held = Driver(), Driver()
     for one in (driver, held):
         if granted:

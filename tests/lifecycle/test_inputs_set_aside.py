@@ -97,7 +97,7 @@ def test_who_claimed_a_job_in_vain_is_not_taken_in_by_it_later(driver):
     assert (driver.phase(), driver.phase(own)) == ("Pending", "Failed")
 
 
-def test_after_the_wait_the_pods_of_an_owner_become_the_observed_job_of_that_owner(driver):
+def test_after_the_wait_an_owners_pods_become_its_observed_job(driver):
     driver.see(early(1, owner="train"))
     driver.see(early(1, uid="v", owner="train"))
     driver.wait(60)
@@ -336,7 +336,7 @@ def test_pods_whose_wait_was_given_up_go_on_after_an_unparking(monkeypatch, open
     assert driver.phase(ident) == "Completed"
 
 
-def test_a_timer_that_parked_its_job_stands_still_and_fires_after_the_unparking(driver):
+def test_a_timer_that_parked_its_job_stops_and_fires_after_unparking(driver):
     driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
     fail_timer(driver)
     assert driver.stage.due(driver.state) is None
@@ -379,7 +379,7 @@ def as_seen(driver):
 
 @pytest.mark.parametrize("cancelled", [True, False])
 @pytest.mark.parametrize("due", ["while it was parked", "between two steps"])
-def test_a_delayed_action_waits_until_the_held_inputs_are_taken_one_of_which_may_cancel_it(monkeypatch, due, cancelled):
+def test_a_delayed_action_waits_for_held_inputs_one_of_which_may_cancel_it(monkeypatch, due, cancelled):
     monkeypatch.setattr(inputs, "RELEASED", 2)
     driver = Driver(checked=False, quiet=False)
     delayed = {"event": "PodFailed", "action": "TerminateJob", "timeout": "30s"}
@@ -422,14 +422,14 @@ class StillFaulty(LifecycleStage):
         return failing()
 
 
-def test_an_unparking_that_cannot_be_decided_on_is_refused_also_where_the_job_is_not_parked(driver):
+def test_an_undecidable_unparking_is_refused_also_for_a_job_not_parked(driver):
     driver.submit(vcjob({"name": "w"}))
     made, outcome = driver.drain(driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken"))
     assert (outcome, [event.data for event in made]) == ("refused", [CommandRefused("Unpark", "nothing is released: broken")])
     assert (driver.job().parked, driver.job().held) == (False, {})
 
 
-def test_a_job_that_cannot_be_unparked_stays_parked_and_the_command_is_refused():
+def test_a_job_that_cannot_be_unparked_stays_parked_with_a_refusal():
     driver = ParkingDriver(StillFaulty())
     driver.see(bad(2))
     driver.command("Unpark")

@@ -162,7 +162,7 @@ def opcodes(driver, seen):
     return count
 
 
-def test_an_observation_takes_as_many_instructions_in_a_large_job_as_in_a_small_one():
+def test_an_observation_costs_as_many_instructions_in_large_jobs_as_small():
     costs = []
     for replicas in (40, 300):  # both written down in several pages
         driver = managed(replicas)
@@ -174,7 +174,7 @@ def test_an_observation_takes_as_many_instructions_in_a_large_job_as_in_a_small_
     assert all(few == pytest.approx(many, abs=40) for few, many in zip(small, large, strict=True)), costs
 
 
-def test_an_observation_takes_as_many_instructions_among_many_jobs_as_among_few():
+def test_an_observation_costs_as_many_instructions_among_many_jobs_as_few():
     costs = []
     for jobs in (3, 300):
         driver = Driver(checked=False)

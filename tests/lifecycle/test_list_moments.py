@@ -154,7 +154,7 @@ def test_the_end_is_that_of_the_pod_that_ended_last():
     assert (end.data.phase, end.data.inferred, end.time) == ("Completed", True, START + 50_000_000)
 
 
-def test_a_pod_that_replaced_another_is_its_next_attempt_though_it_stands_first():
+def test_a_replacement_pod_is_the_next_attempt_though_listed_first():
     driver = Driver()
     take(driver, listed(seen(1, ("Running", 9, None, None, 5)), seen(2, ("Failed", 0, None, None, 5))))
     assert [(one.index, one.number, one.uid) for one in driver.job().attempts] == [(0, 1, "u2"), (0, 2, "u1")]

@@ -64,7 +64,7 @@ def test_a_submission_has_no_more_replicas_than_the_shard_lets_a_job_have():
     assert driver.outcome == "applied"
 
 
-def test_a_job_that_breaks_the_rules_is_rejected_with_the_path_of_each_fault(driver):
+def test_a_job_that_breaks_rules_is_rejected_with_the_path_of_each_fault(driver):
     driver.submit(vcjob({"name": "a", "replicas": 2, "minAvailable": 3}, {"name": "a"}, queue="ghost"))
     assert driver.outcome == "rejected"
     (rejected,) = driver.of(JobRejected)
@@ -75,7 +75,7 @@ def test_a_job_that_breaks_the_rules_is_rejected_with_the_path_of_each_fault(dri
 
 
 @pytest.mark.parametrize("key", ["one", "two"])
-def test_a_rejected_object_of_an_api_server_is_judged_again_when_it_is_corrected(driver, key):
+def test_a_rejected_object_of_an_api_server_is_judged_again_if_corrected(driver, key):
     """A watch submits each generation of an object under the same id."""
 
     def watched(*tasks, **spec):
@@ -170,14 +170,14 @@ def test_a_task_that_falls_short_of_its_minimum_fails_the_job(driver):
     assert driver.phase() == "Failed"
 
 
-def test_a_task_that_falls_short_of_its_minimum_fails_a_job_that_has_enough_successes(driver):
+def test_a_task_below_its_minimum_fails_a_job_with_enough_successes(driver):
     started(driver, {"name": "a", "replicas": 2, "minAvailable": 1}, {"name": "b"}, minAvailable=2)
     driver.end("a")
     driver.end("b", code=1)
     assert driver.phase() == "Failed"
 
 
-def test_a_min_success_completes_the_job_while_pods_are_alive_and_stops_them(driver):
+def test_a_min_success_completes_the_job_and_stops_its_live_pods(driver):
     started(driver, {"name": "a", "replicas": 3}, minSuccess=2)
     driver.end("a", 0)
     made = driver.end("a", 1)
@@ -432,7 +432,7 @@ def test_a_stop_by_policy_during_a_restart_is_remembered_too(driver):
     assert driver.job().tasks["a"].slots[0].phase == "Succeeded"
 
 
-def test_a_restart_that_exhausts_the_retries_ends_the_job_and_what_was_remembered(driver):
+def test_a_restart_without_retries_left_ends_the_job_and_clears_its_memory(driver):
     started(driver, {"name": "a"}, maxRetry=1)
     driver.command("RestartJob")
     assert driver.phase() == "Failed"
@@ -621,7 +621,7 @@ def test_a_finished_job_is_deleted_after_its_time_to_live(driver):
     assert [one.effect for one in driver.of(EffectRequested, made)] == ["delete_job"]
 
 
-def test_a_node_whose_clock_is_ahead_does_not_put_off_the_deletion_of_a_job(driver):
+def test_a_node_with_a_fast_clock_does_not_delay_a_jobs_deletion(driver):
     started(driver, {"name": "a"}, ttlSecondsAfterFinished=60)
     driver.wait(10)
     driver.end("a", ended=100 * 365 * 86_400)

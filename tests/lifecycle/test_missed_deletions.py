@@ -31,7 +31,7 @@ def unknown(driver):
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_job_whose_object_is_deleted_ends_though_its_pod_is_not_seen_again(driver, ended):
+def test_a_job_with_a_deleted_object_ends_though_its_pod_is_not_seen_again(driver, ended):
     driver.run("w")
     if ended:
         driver.end("w", code=1)
@@ -102,7 +102,7 @@ def test_an_engine_that_was_away_for_a_year_catches_up_in_a_few_steps(driver, si
 
 
 @pytest.mark.parametrize("reported", ["made", "deleted"])
-def test_the_name_of_a_pod_that_was_made_is_not_asked_for_before_it_is_gone(driver, reported):
+def test_the_name_of_a_created_pod_is_not_requested_before_it_is_gone(driver, reported):
     if reported == "made":
         done(driver)
     driver.command("RestartTask", task="w")
@@ -125,7 +125,7 @@ def user_deletes(driver):
     assert driver.asked("delete_pod", made) == []
 
 
-def test_a_pod_that_somebody_deletes_and_of_which_nothing_more_is_seen_is_asked_after(driver):
+def test_a_pod_deleted_by_others_and_not_seen_again_is_looked_up(driver):
     user_deletes(driver)
     driver.crash()
     assert driver.of(EffectRequested, driver.wait(629)) == []

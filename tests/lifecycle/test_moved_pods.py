@@ -89,7 +89,7 @@ def test_executors_that_were_read_before_their_driver_move_to_its_job(chain: str
     assert len(driver.of(AttemptEnded)) == 3
 
 
-def test_a_job_that_no_pod_is_left_in_is_neither_running_nor_failed_nor_completed() -> None:
+def test_a_job_without_pods_left_is_not_running_failed_or_completed() -> None:
     driver = executors_first()
     driver.see(executor("x", 2))
     assert (driver.phase("driver"), driver.job("driver").live) == ("Running", 1)
@@ -125,7 +125,7 @@ def test_an_earlier_pod_of_a_replica_keeps_a_job_running_until_it_leaves(leaves:
     assert phases(driver) == ("Terminated", [task], 0)
 
 
-def test_a_pod_that_ends_with_the_observation_that_shows_its_root_ends_there() -> None:
+def test_a_pod_that_ends_as_its_root_is_observed_ends_there() -> None:
     driver = executors_first()
     driver.see(executor("x", 2, "Succeeded", ended=9))
     driver.gone(executor("y", 2, "Failed", reason="AppFailed", exit_code=1, ended=8))
@@ -225,7 +225,7 @@ def test_a_completion_index_of_a_job_below_names_no_replica_of_the_root() -> Non
     assert driver.job("rj").live == 3
 
 
-def test_later_pods_of_a_controller_whose_pods_have_moved_belong_to_the_root_at_once() -> None:
+def test_later_pods_of_a_moved_controller_belong_to_the_root_at_once() -> None:
     driver = Driver()
     driver.see(worker("p", 1))
     driver.see(worker("p", 2, chain="rj"))
@@ -243,7 +243,7 @@ def test_what_is_left_decides_the_phase() -> None:
 
 
 @pytest.mark.parametrize("listed", [None, "last"])
-def test_what_is_left_ends_with_the_last_of_it_and_not_when_the_pod_that_moves_began(listed: str | None) -> None:
+def test_the_rest_ends_with_its_last_pod_not_when_the_moved_pod_began(listed: str | None) -> None:
     driver = Driver()
     driver.see(worker("p", 1))
     driver.see(worker("q", 1, phase="Succeeded", ended=9))
@@ -255,7 +255,7 @@ def test_what_is_left_ends_with_the_last_of_it_and_not_when_the_pod_that_moves_b
 
 
 @pytest.mark.parametrize("part", [True, False])
-def test_the_object_of_a_job_whose_pods_have_moved_is_followed_unless_it_is_a_part(part: bool) -> None:
+def test_the_object_of_a_job_with_moved_pods_is_followed_unless_a_part(part: bool) -> None:
     driver = Driver()
     driver.see(worker("p", 1))
     running = JobObserved("rj-c", "RayCluster", phase="Running", version="1", owner_decides=True, part=part)
@@ -383,9 +383,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(0, 12))
-def test_whatever_is_read_of_its_chain_a_pod_is_one_attempt_and_moves_at_most_once(
-    steps: list[tuple[str, str, bool, bool]], crash: int
-) -> None:
+def test_for_any_chain_a_pod_is_one_attempt_and_moves_at_most_once(steps: list[tuple[str, str, bool, bool]], crash: int) -> None:
     driver = Driver()
     ended: set[str] = set()
     for version, (uid, chain, ends, listed) in enumerate(steps, 1):

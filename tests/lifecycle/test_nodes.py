@@ -25,7 +25,7 @@ def waits(driver: Driver, events=None):
     return [timer.node for timer in driver.of(TimerSet, events) if timer.timer == "lost"]
 
 
-def test_a_node_that_goes_again_while_its_pods_are_waited_for_changes_nothing(driver):
+def test_a_node_that_goes_again_while_its_pods_are_awaited_changes_nothing(driver):
     driver.node("n0", gone=True)
     assert driver.outcome == "applied"
     assert driver.node("n0", gone=True) == []
@@ -84,7 +84,7 @@ def test_an_ended_pod_whose_object_went_with_its_node_is_replaced(crash):
     assert driver.asked("create_pod", made) == [("w", 0, 2)]
 
 
-def test_a_pod_that_ends_while_its_node_is_gone_and_is_to_be_replaced_is_waited_for():
+def test_a_pod_on_a_lost_node_that_ends_is_awaited_before_its_replacement():
     driver = Driver()
     driver.node("n0")
     driver.submit(vcjob({"name": "w", "policies": [{"event": "PodFailed", "action": "RestartTask"}]}, maxRetry=10))
@@ -167,7 +167,7 @@ def test_a_pod_that_ends_after_its_node_has_gone_leaves_no_wait():
     assert waits(driver) == ["n0"]
 
 
-def test_a_node_that_is_made_anew_under_its_name_speaks_for_the_pods_that_are_bound_to_it(driver):
+def test_a_recreated_node_counts_for_the_pods_bound_under_its_name(driver):
     driver.take(driver.event(NodeDeleted("n0", version="9"), "n0"))
     made = driver.node("n0", version="11")
     assert len(driver.of(TimerCancelled, made)) == 1
@@ -216,7 +216,7 @@ def test_what_a_node_was_counts_for_its_pods_after_it_has_gone(node_first):
     assert (bound.node_type, bound.gpu_model, end.phase, end.reason) == ("p5", "H100", "Lost", "NodeLost")
 
 
-def test_a_cluster_that_is_made_anew_has_nodes_of_the_same_names_that_begin_to_count_again(driver):
+def test_a_recreated_cluster_has_nodes_of_old_names_with_new_counts(driver):
     driver.node("n1", version="500", uid="old")
     driver.take(driver.event(NodeDeleted("n1", "501", "old"), "n1"))
     driver.node("n1", version="7", uid="new")

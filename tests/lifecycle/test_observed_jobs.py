@@ -77,14 +77,14 @@ def test_an_inferred_end_is_taken_back_by_a_new_attempt(driver):
     ],
     ids=["none", "one of two", "one that runs on", "one that failed"],
 )
-def test_tasks_of_a_job_whose_owner_says_completed_follow_it_unless_a_replica_failed(driver, seen, expected):
+def test_tasks_follow_an_owners_completion_unless_a_replica_failed(driver, seen, expected):
     for one in seen:
         driver.see(one)
     driver.owner(JobObserved("train", "Job", version="9", phase="Completed", created=START, tasks={"main": 2}))
     assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", expected)
 
 
-def test_a_task_ends_with_its_inferred_job_when_an_older_pod_of_a_replica_is_seen_again(driver):
+def test_a_task_ends_with_its_inferred_job_on_sight_of_an_older_pod(driver):
     """The old pod of an Indexed Job may outlive the one that took its place."""
     driver.see(running("old", index=5))
     driver.see(running("new", index=5))
@@ -259,7 +259,7 @@ def test_a_trace_row_without_an_end_says_so(driver):
 PREEMPTIBLE = {"volcano.sh/preemptable": "true"}
 
 
-def test_a_job_known_by_its_pods_alone_has_their_class_and_is_preemptible_as_they_are(driver):
+def test_a_job_known_by_its_pods_has_their_class_and_preemptibility(driver):
     driver.see(running("a", priority_class="high", preemptible=True))
     driver.see(running("b", priority_class="low"))
     (opened,) = driver.of(JobOpened)
@@ -323,7 +323,7 @@ def test_a_node_fact_without_a_version_that_comes_twice_gives_no_id_twice(driver
     assert len({event.id for event in driver.events}) == len(driver.events)
 
 
-def test_a_job_object_completes_what_its_pod_has_opened_and_an_older_one_changes_nothing(driver):
+def test_a_job_object_completes_the_job_of_its_pod_unless_it_is_older(driver):
     driver.see(pod("u", "j1", 1, "Running", kind="Other", owner="u", node="n", running=2))
     driver.owner(job(5, "Running"))
     assert (driver.job().kind, driver.job().name) == ("Job", "train")

@@ -167,7 +167,7 @@ def test_a_job_follows_each_change_that_its_controller_can_make(kind, value, the
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
-def test_pods_that_come_and_go_change_nothing_about_a_phase_that_the_owner_states(kind, data):
+def test_pods_coming_and_going_do_not_change_a_phase_the_owner_states(kind, data):
     table, value, status = KINDS[kind][1:]
     driver = Driver()
     for step in range(data.draw(st.integers(1, 12))):
@@ -236,7 +236,8 @@ def test_a_count_that_is_read_before_its_pods_start_starts_nothing():
 
 
 @pytest.mark.parametrize(("written", "begin"), [("1970-01-12T14:16:45Z", 1805), (None, 1810)])
-def test_counts_alone_begin_a_phase_with_their_last_write_or_their_arrival_not_with_the_jobs_start_time(written, begin):
+def test_counts_begin_a_phase_with_their_last_write_or_their_arrival(written, begin):
+    """Not with the job's start time."""
     driver, start = Driver(), "1970-01-12T13:46:40Z"
     metadata = {"name": "train", "uid": "j1", "creationTimestamp": start, "managedFields": [{"time": written}]}
     status = {"active": 1, "ready": 1, "startTime": start}
@@ -257,7 +258,7 @@ READY = {
 
 @pytest.mark.parametrize("kind", READY)
 @pytest.mark.parametrize("failed", [False, True])
-def test_owners_that_count_pods_go_through_suspension_and_retries_to_their_end(kind, failed):
+def test_owners_that_count_pods_pass_suspension_and_retries_to_their_end(kind, failed):
     end = END["Failed"] if failed else END["Completed" if kind == "JobSet" else "Complete"]
     driver, ready = Driver(), READY[kind]
     for version, status in enumerate(({}, ready, {}, ready, SUSPEND, {}, SUSPEND, {}, ready, end), 1):
@@ -329,7 +330,7 @@ def test_a_retried_pod_takes_no_batch_job_back_to_pending():
 
 
 @pytest.mark.parametrize("kind", ["Job", "PyTorchJob", "JobSet", "TrainJob"])
-def test_a_suspended_job_is_pending_while_its_pods_end_and_runs_again_with_the_next_one(kind):
+def test_a_suspended_job_is_pending_while_its_pods_end_then_runs_again(kind):
     driver = Driver()
     driver.see(running("a"))
     driver.owner(replace(seen("Job", 1, {"active": 1, "ready": 1}), kind=kind))

@@ -74,7 +74,7 @@ def test_each_pod_that_only_claims_a_job_is_one_of_its_own(driver: Driver) -> No
     assert len(opened(driver)) == 2
 
 
-def test_pods_of_an_owner_with_the_uid_of_a_job_elsewhere_are_one_job_with_their_owner(driver: Driver) -> None:
+def test_pods_of_an_owner_with_a_uid_used_elsewhere_are_one_job_with_it(driver: Driver) -> None:
     for uid in ("e1", "e2"):
         driver.see(
             claiming(1, "Running", uid=uid, index=None, namespace="default", managed=False, owner="train"), cluster=ELSEWHERE
@@ -186,7 +186,7 @@ def test_a_pod_of_no_cluster_displaces_no_replica_of_one(driver: Driver) -> None
     assert [driver.job(own).cluster for own in opened(driver)] == [""]
 
 
-def test_a_job_of_no_cluster_goes_on_by_what_names_none_and_takes_nothing_of_others() -> None:
+def test_a_job_of_no_cluster_takes_inputs_of_none_and_nothing_of_others() -> None:
     driver = Driver()
     driver.take(driver.event(JobSubmitted(vcjob({"name": "w"})), "j1", cluster=""))
     driver.take(driver.event(CommandIssued("AbortJob"), "j1"))
@@ -240,7 +240,7 @@ def test_which_of_two_submissions_is_meant_is_not_guessed() -> None:
     assert driver.outcome == "refused"
 
 
-def test_what_is_commanded_of_a_job_in_one_cluster_is_not_said_of_one_submitted_in_another() -> None:
+def test_a_command_for_one_cluster_does_not_reach_a_job_of_another() -> None:
     driver = squatted()
     driver.take(driver.event(CommandIssued("AbortJob"), "j1", cluster=ELSEWHERE))
     assert [event.subject for event in driver.events if isinstance(event.data, CommandRefused)] == ["j1"]
@@ -254,7 +254,7 @@ def test_what_is_commanded_of_a_job_in_one_cluster_is_not_said_of_one_submitted_
         (JobDeleted("9", "evil"), "refused"),
     ],
 )
-def test_what_is_refused_of_a_job_of_its_own_names_its_input_and_is_known_again(driver: Driver, data: Any, outcome: str) -> None:
+def test_a_refusal_for_a_job_of_its_own_names_its_input_and_is_known_again(driver: Driver, data: Any, outcome: str) -> None:
     (made,) = driver.take(driver.event(data, "j1", "next"))
     assert (driver.outcome, made.causationid, made.subject == "j1") == (outcome, "next", False)
     driver.crash()
@@ -262,7 +262,7 @@ def test_what_is_refused_of_a_job_of_its_own_names_its_input_and_is_known_again(
     assert driver.outcome == "duplicate"
 
 
-def test_what_is_released_of_a_job_of_its_own_is_caused_by_what_releases_it() -> None:
+def test_a_release_for_a_job_of_its_own_is_caused_by_the_release() -> None:
     driver = Driver()
     driver.submit(vcjob({"name": "w"}))
     wrong = JobSubmitted({"metadata": {"name": "x", "namespace": "evil"}, "kind": "Job"})

@@ -78,7 +78,7 @@ def test_the_deletion_of_a_pod_that_its_node_evicted_is_asked_for(driver):
     assert driver.job().retry_count == 0
 
 
-def test_the_deletion_of_an_evicted_pod_that_is_being_deleted_is_not_asked_for_again(driver):
+def test_an_evicted_pod_under_deletion_is_not_requested_to_be_deleted(driver):
     started(driver, {"name": "w"})
     made = driver.see(driver.replica("w", phase="Failed", reason="EvictedByApi", node="n0", terminating=4, ended=5, deleting=True))
     assert driver.of(EffectRequested, made) == []
@@ -130,7 +130,7 @@ def test_a_failed_pod_that_somebody_deletes_is_replaced_when_it_is_gone(driver):
     assert driver.outcome == "duplicate"
 
 
-def test_a_job_that_restarts_waits_for_pods_that_somebody_deletes_already_and_makes_them_anew(driver):
+def test_a_restarting_job_awaits_pods_others_delete_and_recreates_them(driver):
     started(driver, {"name": "w", "policies": [{"event": "TaskCompleted", "action": "RestartJob"}]})
     driver.see(driver.replica("w", 0, phase="Terminating", node="n0", bound=0, running=0, terminating=5, deleting=True))
     driver.end("w", terminating=5, ended=5, deleting=True)
@@ -148,7 +148,7 @@ def test_a_pod_that_succeeded_and_is_deleted_stays_a_success(driver):
     assert driver.asked("create_pod") == [("w", 0, 1), ("w", 1, 1)]
 
 
-def test_the_pods_of_a_finished_job_are_cleaned_up_without_a_trace_in_its_counters(driver):
+def test_pods_of_a_finished_job_are_cleaned_up_without_changing_counters(driver):
     started(driver, {"name": "w", "replicas": 2}, minAvailable=2)
     driver.end("w", code=1)
     assert driver.phase() == "Failed"
@@ -206,7 +206,7 @@ def test_a_report_about_an_effect_that_was_asked_for_again_changes_nothing(drive
 
 
 @pytest.mark.parametrize("seen", [False, True])
-def test_a_pod_of_which_the_api_server_says_twice_that_there_is_none_is_gone(driver, seen):
+def test_a_pod_that_the_api_server_twice_reports_missing_is_gone(driver, seen):
     driver.submit(vcjob({"name": "w"}))
     if seen:
         driver.run("w")
@@ -219,7 +219,7 @@ def test_a_pod_of_which_the_api_server_says_twice_that_there_is_none_is_gone(dri
     assert driver.of(AttemptEnded)[-1].reason == ("StoppedByUser" if seen else "NeverStarted")
 
 
-def test_a_pod_whose_creation_failed_and_is_not_wanted_any_more_was_never_made(driver):
+def test_an_unwanted_pod_whose_creation_failed_never_existed(driver):
     driver.submit(vcjob({"name": "w"}))
     driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
     driver.command("AbortJob")
@@ -271,7 +271,7 @@ def test_a_pod_that_was_made_stays_so_whatever_becomes_of_the_next_request(drive
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_creation_that_is_reported_after_its_deletion_was_asked_for_counts(driver, crash):
+def test_a_creation_reported_after_its_deletion_request_counts(driver, crash):
     driver.submit(vcjob({"name": "w"}))
     made = last_id(driver, "create_pod")
     driver.command("RestartTask", task="w")
@@ -341,7 +341,7 @@ def test_a_creation_that_fails_after_its_pod_was_commanded_away(driver):
 
 
 @pytest.mark.parametrize("reason", sorted(EVICTED))
-def test_an_eviction_raises_pod_evicted_and_is_replaced_whoever_is_behind_it(driver, reason):
+def test_an_eviction_raises_pod_evicted_and_is_replaced_whoever_did_it(driver, reason):
     started(driver, {"name": "w"})
     driver.end("w", code=143, reason=reason)
     assert driver.of(EventRaised)[-1].event == "PodEvicted"
@@ -387,7 +387,7 @@ def test_a_pod_commanded_away_before_it_was_seen_is_billed_for_what_it_ran(drive
     assert (end.reason, end.ran) == ("StoppedByUser", 28 * SECOND)
 
 
-def test_a_pod_that_comes_after_it_was_given_up_is_a_late_fact_and_is_deleted(driver):
+def test_a_pod_that_comes_after_its_abandonment_is_late_and_deleted(driver):
     driver.submit(vcjob({"name": "w"}))
     late = driver.replica("w", phase="Running", node="n0", bound=1, running=2)
     driver.command("RestartJob")
@@ -632,7 +632,7 @@ def test_a_pod_of_the_same_name_proves_that_the_one_before_it_is_gone(driver):
     assert driver.job().tasks["w"].slots[0].uid == "u9"
 
 
-def test_nobody_asks_for_a_pod_to_be_deleted_again_that_somebody_deletes_and_nothing_waits_for(driver: Driver) -> None:
+def test_a_pod_that_others_delete_and_nothing_awaits_is_not_deleted_again(driver: Driver) -> None:
     started(driver, {"name": "w", "replicas": 3}, minAvailable=1, minSuccess=1)
     going = driver.replica("w", 0, phase="Failed", node="n0", bound=0, running=0, ended=9, terminating=10, deleting=True)
     driver.see(going)

@@ -104,7 +104,7 @@ def worker(uid: str, version: int, *, chain: bool, **fields: Any) -> PodObserved
 
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize("crashed", [False, True])
-def test_pods_of_one_controller_are_of_one_job_where_a_later_command_reads_less(crashed: bool, closed: bool) -> None:
+def test_a_controllers_pods_are_one_job_if_a_later_command_reads_less(crashed: bool, closed: bool) -> None:
     driver = Driver()
     driver.see(worker("x", 1, chain=True))
     if closed:

@@ -233,7 +233,7 @@ def test_restarts_in_place_fail_a_task_in_whatever_observation_they_show(driver,
     assert driver.phase() == "Aborting"
 
 
-def test_an_end_without_restarts_in_place_is_none_of_the_one_that_a_task_may_have(driver):
+def test_a_pod_end_without_restarts_in_place_is_not_the_tasks_end(driver):
     driver.submit(vcjob({"name": "a", "replicas": 2, "maxRetry": 1, "minAvailable": 1}, minAvailable=1))
     driver.run("a")
     assert raised(driver, driver.end("a", 0, code=1)) == ["PodFailed"]
@@ -361,7 +361,7 @@ def test_a_running_successor_cancels_what_its_predecessors_eviction_set(driver):
     assert driver.job().timers == {}
 
 
-def test_a_second_delay_with_the_same_action_is_ignored_and_another_one_takes_its_place(driver):
+def test_a_second_delay_of_the_same_action_is_ignored_another_replaces_it(driver):
     policies = [
         policy("PodPending", "RestartPod", timeout="60s"),
         policy("PodEvicted", "RestartPod", timeout="90s"),

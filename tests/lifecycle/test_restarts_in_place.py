@@ -31,7 +31,7 @@ def batch(driver: Driver, *, policy: str = "OnFailure", completions: int = 1, **
 
 
 @pytest.mark.parametrize(("restarted", "when"), [(3 * HOUR, 3 * HOUR), (None, 10 * HOUR)])
-def test_a_task_fails_at_the_restart_that_reaches_its_limit_or_when_that_was_seen(driver, restarted, when):
+def test_a_task_fails_at_its_last_allowed_restart_or_when_that_was_seen(driver, restarted, when):
     driver.submit(vcjob({"name": "a"}, policies=[{"event": "TaskFailed", "action": "RestartJob"}]))
     for restarts in range(3):
         looping(driver, restarts, restarts * HOUR)
@@ -51,7 +51,7 @@ def test_a_pod_first_seen_after_its_last_restart_had_run_until_then(driver):
     assert times == [("Running", START), ("Aborting", START + 3 * HOUR * SECOND)]
 
 
-def test_a_job_runs_because_its_pod_began_to_run_and_not_because_of_later_news(driver):
+def test_a_job_runs_since_its_pod_began_to_run_not_since_later_news(driver):
     driver.submit(vcjob({"name": "a"}))
     made = looping(driver, 1, 2 * HOUR)
     began = next(event for event in made if isinstance(event.data, AttemptRunning))

@@ -111,13 +111,13 @@ def test_a_job_of_many_pods_is_read_back_with_its_specification():
     assert before.tasks[0].replicas == 40
 
 
-def test_the_own_record_of_a_job_grows_neither_with_its_tasks_nor_with_what_its_events_may_hold():
+def test_a_job_record_grows_neither_with_tasks_nor_with_event_contents():
     many = {"customEvents": {f"Event{number}": {"type": "object"} for number in range(20)}}
     own = [len(records(driver.state)["job/j1"]) for driver in (job_of(40), job_of(80), job_of(40, lahar=many))]
     assert max(own) < 1.05 * min(own)
 
 
-def test_the_own_record_of_a_job_holds_sixteen_tasks_however_many_its_pods_have_named(driver):
+def test_a_job_record_holds_sixteen_tasks_however_many_its_pods_name(driver):
     for number in range(20):
         driver.see(pod(f"u{number}", "j1", 1, "Running", node="n", running=1, task=f"t{number}"))
     own = json.loads(records(driver.state)["job/j1"].partition(b"\n")[2])
@@ -176,7 +176,7 @@ def test_a_large_job_that_is_over_is_kept_at_hand_alone(driver, monkeypatch):
     assert (list(driver.state.warm), driver.state.warm_attempts) == (["unknown"], 0)
 
 
-def test_a_job_that_was_forgotten_after_its_record_was_written_leaves_nothing_behind(driver):
+def test_a_job_forgotten_after_its_record_was_written_leaves_nothing(driver):
     """A snapshot is written record by record: it may hold a job as it was when it lived, and that its id is forgotten."""
     made = driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
     alive = records(driver.state)["job/j1"]

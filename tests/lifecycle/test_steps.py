@@ -152,7 +152,7 @@ def test_the_first_surplus_pod_of_a_task_fails_nothing_either(driver):
 
 
 @pytest.mark.parametrize("action", [{"action": "RestartTask", "task": "a"}, {"action": "RestartJob"}])
-def test_a_pod_that_fails_before_its_step_of_a_restart_comes_does_not_fail_its_task(driver, action):
+def test_a_pod_that_fails_before_its_restart_step_does_not_fail_its_task(driver, action):
     policies = [{"event": "TaskFailed", "action": "AbortJob"}]
     driver.submit(vcjob({"name": "a", "replicas": 6, "policies": policies}, lahar={"tasks": {"a": {"maxFailed": 0}}}))
     driver.wait(10 * STEP)
@@ -331,7 +331,7 @@ def test_a_job_that_comes_while_its_pods_are_given_up_takes_in_the_rest(driver):
     assert sorted(attempt.uid for attempt in driver.job().attempts if attempt.uid) == ["u2", "u3", "u4"]
 
 
-def test_what_is_seen_of_a_job_meanwhile_does_not_hurry_the_pods_that_waited_for_it(driver):
+def test_observations_meanwhile_do_not_hurry_the_pods_waiting_for_a_job(driver):
     early_pods(driver, 7)
     driver.owner(JobObserved("train", "VCJob", version="5", phase="Running"))
     driver.owner(JobObserved("train", "VCJob", version="6", phase="Running", queue="other"))
@@ -341,7 +341,7 @@ def test_what_is_seen_of_a_job_meanwhile_does_not_hurry_the_pods_that_waited_for
     assert driver.job().waiting == {}
 
 
-def test_a_job_that_is_terminated_meanwhile_takes_in_the_pods_that_waited_for_it(driver):
+def test_a_job_terminated_meanwhile_takes_in_the_pods_that_waited(driver):
     for index in range(5):
         fields = {"task": "a", "index": index, "attempt": 1, "managed": True, "namespace": "default"}
         driver.gone(pod(f"u{index}", "j1", 1, "Succeeded", name=f"train-a-{index}", node="n", running=0, ended=0, **fields))
@@ -407,7 +407,7 @@ def test_kills_of_different_parts_go_on_beside_each_other(driver):
     assert sorted(driver.asked("delete_pod")) == [(task, index, 1) for task in "ab" for index in range(6)]
 
 
-def test_a_job_that_is_stopped_while_it_is_made_smaller_loses_all_of_its_pods(driver):
+def test_a_job_stopped_while_scaled_down_loses_all_of_its_pods(driver):
     driver.submit(vcjob({"name": "a", "replicas": 9}, minAvailable=1))
     driver.wait(10 * STEP)
     driver.update(vcjob({"name": "a", "replicas": 3}, minAvailable=1))

@@ -47,7 +47,7 @@ def times(driver: Driver, kind: type[Data]) -> list[float]:
     return [(event.time - START) / SECOND for event in driver.events if isinstance(event.data, kind)]
 
 
-def test_a_phase_without_a_time_begins_when_the_observation_that_shows_it_arrived(driver):
+def test_a_phase_without_a_time_begins_at_the_arrival_of_its_observation(driver):
     driver.owner(seen("Pending", 1), at=1)
     driver.owner(seen("Running", 2), at=5)
     driver.owner(seen("Completed", 3), at=9)
@@ -77,7 +77,7 @@ def test_a_phase_that_attempts_show_began_with_them(driver):
 
 
 @pytest.mark.parametrize(("stated", "expected"), [({}, 8), ({"deleted": START + 7 * SECOND}, 7)])
-def test_a_deleted_job_is_terminated_when_its_object_says_or_when_that_arrived(driver, stated, expected):
+def test_a_deleted_job_is_terminated_at_its_objects_time_or_its_arrival(driver, stated, expected):
     driver.owner(seen("Running", 1, since=2), at=3)
     driver.take(driver.event(JobDeleted("2", **stated), "j1", at=8))
     assert times(driver, JobObjectDeleted) == [expected]
@@ -117,7 +117,7 @@ def test_a_deletion_with_the_version_of_the_end_is_read_too(driver):
     assert (driver.outcome, driver.job().counts.failed) == ("applied", 1)
 
 
-def test_a_job_that_only_counts_pods_runs_since_the_first_of_those_that_were_seen(driver):
+def test_a_job_that_only_counts_pods_runs_since_the_first_one_seen(driver):
     """Its pod was seen after its end only, so that it did not begin the phase."""
     driver.owner(seen("Pending", 1), at=1)
     driver.see(of_pod(2, "Succeeded", ended=9), at=10)

@@ -105,7 +105,7 @@ class TestTornFiles:
         with pytest.raises(LogDamagedError, match="Restore a backup"):
             read_everything(filled)
 
-    def test_a_torn_end_of_the_write_ahead_log_takes_nothing_that_was_committed(self, path: Path, tmp_path: Path) -> None:
+    def test_a_torn_write_ahead_log_loses_nothing_committed(self, path: Path, tmp_path: Path) -> None:
         """A crash of the machine in the midst of a commit leaves any prefix of it, or garbage, behind the commits before."""
         log = SqliteLog(path)
         for number in range(20):

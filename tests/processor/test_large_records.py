@@ -65,7 +65,7 @@ def processed(log: MemoryLog, **options: Any) -> Processor[Shard]:
     return processor
 
 
-def test_an_input_of_which_an_output_is_too_large_is_set_aside_with_origin_and_digest() -> None:
+def test_an_input_with_too_large_an_output_is_set_aside_with_its_origin() -> None:
     log = MemoryLog(1, largest=LIMIT)
     large = custom("a", 2, "echo", at=2, text="x" * 200)
     log.append("pods", [custom("a", 1, "add", at=1), large, custom("a", 3, "add", at=3), custom("b", 4, "echo", at=4, text="y")])
@@ -93,7 +93,7 @@ def test_a_dead_letter_that_is_itself_too_large_keeps_a_digest() -> None:
     assert said(log) == said(whole) == [("b", "added")]
 
 
-def test_several_of_a_batch_are_set_aside_and_nothing_of_their_attempts_remains() -> None:
+def test_several_of_a_batch_are_set_aside_without_traces_of_attempts() -> None:
     log, without = MemoryLog(1, largest=LIMIT), MemoryLog(1)
     dice = random.Random(7)  # noqa: S311  a workload, not a secret
     given = [custom("abc"[number % 3], number, "add", at=number) for number in range(60)]

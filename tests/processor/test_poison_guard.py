@@ -227,7 +227,7 @@ class TestDeaths:
         processor = after_two_deaths(log)
         assert (processor.step(), len(parked(log))) == (2, 1)
 
-    def test_an_input_that_ends_processes_and_cannot_be_parked_is_a_dead_letter(self) -> None:
+    def test_an_input_that_ends_processes_unparkably_is_a_dead_letter(self) -> None:
         log = MortalLog(free=True)
         log.append("pods", [custom("a", 1, "fail", at=1, unparkable=True)])
         assert after_two_deaths(log, FailingStage).step() == 1
@@ -242,7 +242,7 @@ class TestDeaths:
         assert sorted(fired) == sorted(["a", "exit", "b"] * 3)
         assert totals(state)["late"] == 1
 
-    def test_a_timer_whose_job_cannot_be_parked_is_dropped_by_the_process_after_that(self, log: MortalLog) -> None:
+    def test_a_timer_of_an_unparkable_job_is_dropped_by_the_next_process(self, log: MortalLog) -> None:
         log.append("pods", [custom(key, 1, "timer", at=10, delays=[5, 40]) for key in ("a", "unparkable", "b")])
         log.append("pods", [custom("late", 1, "add", at=49), custom("later", 1, "add", at=99)])
         state, died = survivor(log, "unparkable")
@@ -264,9 +264,7 @@ class TestDeaths:
         assert state is not None
         assert (totals(state), parked(log)) == ({"a": 60}, [])
 
-    def test_processes_that_are_killed_again_and_again_in_one_input_set_nothing_aside(
-        self, log: MortalLog, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_repeated_kills_in_one_input_set_nothing_aside(self, log: MortalLog, caplog: pytest.LogCaptureFixture) -> None:
         """A machine that starts anew every few seconds ends them all at the same moment; no input is to blame."""
         log.append("pods", adds(10))
         for _ in range(2 if log.free else 3):
@@ -401,7 +399,7 @@ class TestDeaths:
         assert parked(log) == []
 
     @pytest.mark.parametrize("end", [SystemExit(3), GeneratorExit(), BaseException("a panic")], ids=["exit", "close", "panic"])
-    def test_what_is_no_error_of_the_stage_ends_processes_no_longer_than_a_crash(self, log: MortalLog, end: BaseException) -> None:
+    def test_an_error_outside_the_stage_ends_processes_no_longer_than_a_crash(self, log: MortalLog, end: BaseException) -> None:
         """It goes past all who catch errors, so the process ends in good order."""
 
         class Ended(CountingStage):
@@ -439,7 +437,7 @@ class TestCost:
         named = [mark for mark in log.marks if "@" in mark]
         assert named == [f"0 pods/0@{number}" for number in range(110, 120)]
 
-    def test_a_shard_that_this_process_opens_again_is_not_one_that_a_process_died_in(self) -> None:
+    def test_a_shard_reopened_by_this_process_is_not_one_a_process_died_in(self) -> None:
         log = MortalLog(free=False)
         log.append("pods", adds(5))
         processor = Processor(log, CountingStage())

@@ -230,7 +230,7 @@ class TestPoison:
         started(log).run_until_quiet()
         assert [record.message.key for record in log.read(Partition("dead-letters", 0), 0, 9)] == ["k"] * 4
 
-    def test_an_absorbed_input_that_could_not_be_read_is_not_absorbed_by_a_later_release(
+    def test_an_unreadable_absorbed_input_is_not_absorbed_by_a_later_release(
         self, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A type that becomes known must not rewrite what followed when it was not."""
@@ -291,7 +291,7 @@ class TestParking:
         started(log, Full()).run_until_quiet()
         assert told(log) == [("a", "JobParked"), ("a", "InputParked")]
 
-    def test_a_timer_that_the_stage_fails_on_parks_its_job_and_the_rest_goes_on(self, log: MemoryLog) -> None:
+    def test_a_timer_that_fails_in_the_stage_parks_its_job_and_others_go_on(self, log: MemoryLog) -> None:
         log.append("pods", [custom("a", 1, "timer", at=1, delays=[10]), custom("b", 1, "add", at=2)])
         log.append("cluster", [node("silencer", 1, 1, at=3)])
         log.append("pods", [custom("b", 2, "add", at=20)])
@@ -310,7 +310,7 @@ class TestParking:
         assert processor.fire_due(100) == 1
         assert [what for key, what in told(log) if key == "a"] == ["TimerSet", "TimerFired", "JobParked"]
 
-    def test_a_timer_whose_job_cannot_even_be_parked_is_dropped_and_the_rest_goes_on(self, log: MemoryLog) -> None:
+    def test_a_timer_of_an_unparkable_job_is_dropped_and_others_go_on(self, log: MemoryLog) -> None:
         """Otherwise no process could ever get beyond it."""
         log.append("pods", [custom("a", 1, "timer", at=1, delays=[10, 30]), custom("b", 1, "add", at=2)])
         log.append("cluster", [node("silencer", 1, 1, at=3), node("mute", 2, 1, at=3)])
@@ -448,7 +448,7 @@ class TestTransactions:
         processor.run_until_quiet()
         assert told(flaky) == [("a", "added")]
 
-    def test_after_a_snapshot_that_could_not_be_written_the_shard_is_opened_again(self) -> None:
+    def test_after_a_snapshot_that_failed_to_write_the_shard_is_reopened(self) -> None:
         flaky = Flaky()
         flaky.append("pods", [custom("a", 1, "add", at=1)])
         processor = started(flaky)
@@ -477,7 +477,7 @@ class TestTransactions:
     def test_a_processor_that_was_never_open_is_closed(self, log: MemoryLog) -> None:
         Processor(log, CountingStage()).close()
 
-    def test_who_is_told_of_a_commit_hears_how_many_inputs_and_timers_it_was_of(self, log: MemoryLog) -> None:
+    def test_a_commit_observer_receives_the_counts_of_inputs_and_timers(self, log: MemoryLog) -> None:
         class Told(ProcessorMetrics):
             batches: ClassVar[list[tuple[int, int, int]]] = []
 
@@ -520,7 +520,7 @@ class TestTransactions:
         with pytest.raises(LogDamagedError, match=r"output 3 of shard counting/0 is missing \(the topics end before it\)"):
             started(cut, Reversioned())
 
-    def test_a_fact_that_was_taken_and_cannot_be_read_any_more_stops_the_recovery(self) -> None:
+    def test_a_fact_taken_before_and_unreadable_now_stops_the_recovery(self) -> None:
         class Newer(MemoryLog):
             newer = False
 
@@ -687,7 +687,7 @@ def test_a_shard_whose_inputs_end_before_what_it_has_taken_is_not_opened() -> No
         started(log)
 
 
-def test_absorbed_inputs_that_a_log_does_not_show_are_not_taken_for_such_as_never_were() -> None:
+def test_absorbed_inputs_missing_in_a_log_are_not_taken_for_never_read() -> None:
     """What was decided followed from them: without them another state is built."""
     log = MemoryLog()
     log.append("cluster", [node("n", 1, 64, at=1)])

@@ -181,7 +181,7 @@ def test_the_laws_hold_for_the_lifecycle_stage(splits: tuple[int, ...]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(steps, st.integers(100_000, 102_000), st.integers(0, 60))
-def test_a_fact_of_the_cluster_that_overtakes_changes_no_event_about_others(
+def test_an_overtaking_cluster_fact_changes_no_event_about_others(
     given_steps: list[tuple[int, int, int]], at: int, place: int
 ) -> None:
     """Only timers that were not due before may fire behind the last input, by the time of the fact."""
@@ -198,7 +198,7 @@ def test_a_fact_of_the_cluster_that_overtakes_changes_no_event_about_others(
 @pytest.mark.parametrize(
     "fact", [NodeObserved("elsewhere"), NodeObserved("node1", ready="Unknown"), NodeObserved("node1"), NodeDeleted("node1")]
 )
-def test_a_later_fact_of_the_cluster_changes_no_event_of_the_lifecycle_before_it(fact: NodeObserved | NodeDeleted) -> None:
+def test_a_later_cluster_fact_changes_no_earlier_lifecycle_event(fact: NodeObserved | NodeDeleted) -> None:
     undisturbed, disturbed = MemoryLog(), MemoryLog()
     script = lifecycle_inputs.inputs(40)
     late = max(message.recordedtime for _, message in script) + 86_400_000_000

@@ -41,7 +41,7 @@ def test_where_nobody_has_asked_for_logs_nothing_is_printed() -> None:
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_a_shard_says_when_it_opens_and_closes_and_nothing_of_ordinary_events(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shard_logs_its_opening_and_closing_and_no_ordinary_events(caplog: pytest.LogCaptureFixture) -> None:
     log = MemoryLog()
     processor = Processor(log, CountingStage())
     processor.open()

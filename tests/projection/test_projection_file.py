@@ -266,7 +266,7 @@ def test_events_that_no_table_wants_are_passed_over_once(path: Path, log: Sqlite
         other.close()
 
 
-def test_whoever_may_only_read_the_file_is_answered_from_it_if_it_has_caught_up(
+def test_a_reader_of_the_file_is_answered_from_it_if_it_has_caught_up(
     path: Path, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Projection(path) as follower:
@@ -280,7 +280,7 @@ def test_whoever_may_only_read_the_file_is_answered_from_it_if_it_has_caught_up(
             assert not reader.is_kept, "what is behind, it reads from the log"
 
 
-def test_a_log_that_cannot_be_read_to_its_end_has_an_answer_that_says_how_far_it_goes(log: SqliteLog, path: Path) -> None:
+def test_an_answer_from_a_partly_unreadable_log_says_how_far_it_goes(log: SqliteLog, path: Path) -> None:
     told: list[tuple[int, str]] = []
 
     class Torn(SqliteLog):
@@ -308,7 +308,7 @@ def by_hand() -> Iterator[ByHand]:
         yield stack.push
 
 
-def test_a_follower_keeps_the_file_near_the_end_and_leaves_it_to_others_where_it_cannot(
+def test_a_follower_keeps_the_file_near_the_end_or_leaves_it_to_others(
     log: SqliteLog, path: Path, by_hand: ByHand, caplog: pytest.LogCaptureFixture
 ) -> None:
     follower = by_hand(Follower(path, log, most=1))
@@ -336,7 +336,7 @@ def test_a_follower_takes_what_is_new_once_more_before_it_ends(log: SqliteLog, p
         assert projection.follow(log) == 0
 
 
-def test_a_follower_waits_for_a_log_that_is_away_longer_each_time_and_goes_on_when_it_is_back(
+def test_a_follower_waits_longer_each_time_for_an_absent_log_and_resumes(
     log: SqliteLog, path: Path, by_hand: ByHand, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> int:

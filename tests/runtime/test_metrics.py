@@ -317,7 +317,7 @@ def test_a_log_that_never_answered_leaves_only_the_lag_out() -> None:
     assert registry.get_sample_value("lahar_inputs_received_total", SHARD) == 0
 
 
-def test_while_inputs_cannot_be_read_an_open_shard_is_shown_as_not_open_and_nothing_of_its_lag() -> None:
+def test_an_open_shard_with_unreadable_inputs_is_shown_closed_without_lag() -> None:
     class Away(MemoryLog):
         away = False
 

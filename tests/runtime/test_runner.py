@@ -188,7 +188,7 @@ def test_a_slow_opening_stops_nobody_else(log: PlannedLog, runner: Runner) -> No
     log.until(lambda: runner.open == {0, 1})
 
 
-def test_where_the_log_is_unavailable_the_shard_is_opened_again_and_loses_nothing(log: PlannedLog, runner: Runner) -> None:
+def test_a_shard_is_reopened_after_an_unavailable_log_without_loss(log: PlannedLog, runner: Runner) -> None:
     log.commits[0] = [AWAY]
     log.openings[0] = [AWAY, AWAY, gate := Gate()]
     log.add(0, 3)
@@ -236,7 +236,7 @@ def test_what_a_lost_shard_has_left_is_collected_when_it_is_open_again(log: Plan
         assert lost() is None
 
 
-def test_a_shard_whose_inputs_cannot_be_read_is_shown_as_not_open_until_they_can(log: PlannedLog) -> None:
+def test_a_shard_with_unreadable_inputs_is_shown_closed_until_readable(log: PlannedLog) -> None:
     log.reads[0] = [AWAY, AWAY, gate := Gate()]
     registry = CollectorRegistry()
     make = partial(Processor[Any], log, CountingStage(), observer=ProcessorMetrics(registry))
@@ -395,7 +395,7 @@ def test_what_waiting_does_not_mend_reaches_the_owner(log: PlannedLog, error: Ex
             log.until(lambda: bool(runner.collect()))
 
 
-def test_a_shard_that_another_process_opens_is_dropped_and_may_be_assigned_again(log: PlannedLog, runner: Runner) -> None:
+def test_a_shard_opened_by_another_process_is_dropped_and_reassignable(log: PlannedLog, runner: Runner) -> None:
     runner.assign([0, 1])
     log.until(lambda: runner.open == {0, 1})
     other = processor(log, 0)
@@ -412,7 +412,7 @@ def test_a_shard_that_another_process_opens_is_dropped_and_may_be_assigned_again
         other.step()
 
 
-def test_a_shard_that_is_not_assigned_any_more_finishes_its_transaction_and_is_given_back(
+def test_an_unassigned_shard_finishes_its_transaction_and_is_returned(
     log: PlannedLog, runner: Runner, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "engine.runtime.runner")

@@ -15,7 +15,7 @@ def write(tmp_path, text):
     return tmp_path
 
 
-def test_the_option_wins_over_the_environment_over_the_file_over_the_default(tmp_path):
+def test_the_option_wins_over_environment_over_file_over_default(tmp_path):
     assert load_settings(None, {}, tmp_path).log == "sqlite:./lahar.db"
     write(tmp_path, 'log = "sqlite:file.db"')
     assert load_settings(None, {}, tmp_path).log == "sqlite:file.db"
@@ -73,7 +73,7 @@ def test_a_wrong_file_is_named_with_the_key(tmp_path, text, message):
 
 
 @pytest.mark.parametrize("url", ["kafka://bob:hunter2@h:9092", " kafka:bob:hunter2@h", "KAFKA://bob:hunter2@h"])
-def test_a_password_in_the_url_of_a_log_is_refused_wherever_it_stands_and_not_repeated(tmp_path, url):
+def test_a_password_in_any_log_url_is_refused_and_not_repeated(tmp_path, url):
     for option, environment, text in ((url, {}, ""), (None, {"LAHAR_LOG": url}, ""), (None, {}, f'log = "{url}"')):
         with pytest.raises(ValueError, match="KAFKA_SASL_PASSWORD") as raised:
             load_settings(option, environment, write(tmp_path, text))
@@ -140,7 +140,7 @@ def test_a_file_of_the_working_directory_names_no_code(tmp_path):
         ("KAFKA_SASL_PASSWORD", "kafka://"),
     ],
 )
-def test_credentials_go_to_no_host_that_only_a_file_of_the_working_directory_names(tmp_path, variable, log):
+def test_credentials_go_to_no_host_named_only_in_the_working_directory(tmp_path, variable, log):
     work = write(tmp_path, f'log = "{log}"')
     with pytest.raises(
         ValueError, match=r"^\./lahar\.toml: log = 'kafka://.*--log URL, LAHAR_LOG=URL or --config lahar\.toml"
@@ -157,7 +157,7 @@ def test_credentials_go_to_no_host_that_only_a_file_of_the_working_directory_nam
         assert load_settings(option, {variable: "secret"} | named, work, config).log == log
 
 
-def test_a_file_of_the_working_directory_may_name_a_host_that_is_sent_no_credentials(tmp_path):
+def test_a_working_directory_file_may_name_a_host_sent_no_credentials(tmp_path):
     work = write(tmp_path, 'log = "kafka://elsewhere:9092"')
     secret = {"KAFKA_SASL_PASSWORD": "secret"}
     assert load_settings("memory:", secret, work).log == "memory:"
@@ -181,7 +181,7 @@ def test_the_users_own_configuration_is_trusted_in_its_own_folder_too(tmp_path):
     assert (found.log, found.callbacks, found.untrusted_callbacks) == ("kafka://mine:9092", ("mine",), False)
 
 
-def test_a_host_that_the_users_own_configuration_names_too_is_the_users_own(tmp_path):
+def test_a_host_that_the_users_configuration_also_names_is_trusted(tmp_path):
     own, work = tmp_path / "lahar", tmp_path / "work"
     for folder in (own, work):
         folder.mkdir()
@@ -194,7 +194,7 @@ def test_every_key_is_documented():
     assert set(re.findall(r"(?m)^\| `(\w+)` \| `.*` \| ", page())) == set(Settings.model_fields) - {"home", "untrusted_callbacks"}
 
 
-def test_every_setting_of_kafka_that_proves_who_one_is_counts_as_a_credential(tmp_path):
+def test_every_kafka_setting_that_proves_identity_is_a_credential(tmp_path):
     """The others may be set while a file of the working directory names the host."""
     work = write(tmp_path, 'log = "kafka://elsewhere:9092"')
     harmless = set()

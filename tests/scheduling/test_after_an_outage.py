@@ -65,7 +65,7 @@ def noticed() -> Interrupted:
 
 
 @pytest.mark.parametrize("fact", [None, *FACTS])
-def test_a_notice_is_withdrawn_if_its_preemptor_was_aborted_before_the_deadline(fact: tuple[Data, str] | None) -> None:
+def test_a_notice_is_withdrawn_if_its_preemptor_aborted_in_an_outage(fact: tuple[Data, str] | None) -> None:
     deployment = noticed()
     deployment.away = True
     deployment.wait(2)

@@ -160,7 +160,7 @@ def topology_cost(roles: list[str], pods: int, nodes: int = 4, **annotations: st
     ],
     ids=",".join,
 )
-def test_twice_as_many_tasks_that_belong_together_or_apart_cost_twice_as_much(annotations):
+def test_twice_as_many_tasks_together_or_apart_cost_twice_as_much(annotations):
     roles = ["ps", "worker"]
     assert topology_cost(roles, 400, **annotations) <= 2.3 * topology_cost(roles, 200, **annotations)
 
@@ -188,7 +188,7 @@ def four_at_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("four_at_once")
-def test_a_gang_that_is_too_large_for_one_decision_says_so_and_others_go_on():
+def test_a_gang_too_large_for_one_decision_says_so_and_others_go_on():
     cluster = cluster_of()
     too_large = add(cluster, "a", PodShape(pairs({"cpu": 1000})), 5, min_member=5)
     just = add(cluster, "b", PodShape(pairs({"cpu": 1000})), 4, min_member=4)

@@ -83,7 +83,7 @@ def test_the_rounds_of_a_cluster_that_comes_back_are_counted_on():
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_an_input_costs_the_same_for_any_number_of_clusters_and_of_jobs_left_alone():
+def test_an_input_costs_the_same_for_any_clusters_and_untouched_jobs():
     stage, event = SchedulingStage(), opened()
 
     def cost(clusters: int, refused: int) -> int:

@@ -89,7 +89,7 @@ def told(deployment: Deployment) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_figures_that_change_are_told_within_two_minutes_though_nothing_happens_any_more(restarts):
+def test_changed_figures_are_published_within_two_minutes_when_idle(restarts):
     deployment = Deployment()
     waiting(deployment)
     for cpu in range(2, 12):

@@ -44,7 +44,7 @@ def test_jobs_start_though_no_queue_root_is_declared(deployment):
     assert len(deployment.running()) == 2
 
 
-def test_a_declared_root_replaces_the_implied_one_and_its_deletion_brings_that_back():
+def test_a_declared_root_replaces_the_implied_one_until_its_deletion():
     deployment = Deployment(stage=HIERARCHIES["capacity"])
     deployment.node("n1", cpu=8)
     deployment.apply("Queue", "root", capability={"cpu": "1"})

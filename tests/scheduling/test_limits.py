@@ -98,7 +98,7 @@ def test_a_pod_that_one_busy_node_could_take_waits_for_that_one() -> None:
     assert "waiting does not help" not in advice
 
 
-def test_a_gang_larger_than_the_whole_cluster_never_fits_though_its_first_pods_do() -> None:
+def test_a_gang_above_the_whole_cluster_never_fits_though_some_pods_do() -> None:
     found = deployment(nodes=(4, 4))
     reason, said, advice = advised(found, task("w", 9), minAvailable=9)
     assert reason == "ClusterTooSmall"
@@ -124,7 +124,7 @@ def test_a_full_queue_is_told_what_its_jobs_have_to_free() -> None:
     capability=st.integers(1, 12),
     nodes=st.lists(st.integers(1, 9), min_size=1, max_size=3),
 )
-def test_never_is_said_exactly_where_an_empty_cluster_does_not_place_the_gang(
+def test_never_is_reported_exactly_where_an_empty_cluster_has_no_place(
     cpu: int, pods: int, capability: int, nodes: list[int]
 ) -> None:
     """Once the jobs that hold everything are aborted, a job that was told to wait starts, one that was told not to does not."""

@@ -31,7 +31,7 @@ def open_notices(deployment: Deployment) -> int:
     return len(deployment.scheduling.state.clusters["c1"].model.notices)
 
 
-def test_no_more_notices_are_open_than_the_bound_and_the_others_have_their_turn(monkeypatch):
+def test_open_notices_are_bounded_and_the_others_have_their_turn(monkeypatch):
     monkeypatch.setattr(import_module("engine.scheduling.preemption.give_notice"), "MOST_NOTICES", 2)
     deployment = with_notices(4, delay=DELAY)
     assert (told(deployment), open_notices(deployment)) == (["NoticeOpened"] * 2, 2)
@@ -84,7 +84,7 @@ def test_a_round_costs_in_proportion_to_the_victims_of_a_notice(monkeypatch):
     assert many <= 4.4 * few
 
 
-def test_the_job_that_loses_the_least_work_of_gpus_of_any_maker_is_given_notice() -> None:
+def test_the_job_losing_the_least_gpu_work_of_any_maker_gets_the_notice() -> None:
     deployment = made(nodes=0)
     for name in ("n0", "n1"):
         offered = {"cpu": "4", "memory": "64Gi", "pods": "20", "amd.com/gpu": "2", "koordinator.sh/gpu": "200"}

@@ -173,7 +173,7 @@ class Limited(Deployment):
         super().__init__(stage=lambda: SchedulingStage(EVERYONE_LET_IN, round_limit=1))
 
 
-def test_a_round_that_stops_at_its_limit_leaves_the_deadline_to_the_next_one():
+def test_a_round_stopped_at_its_limit_leaves_the_deadline_to_the_next():
     deployment = made(nodes=1, of=Limited)
     submit(deployment, "low")
     urgent(deployment)

@@ -35,7 +35,7 @@ def test_every_state_with_messages_under_way_keeps_the_invariants():
     assert (found.fault, found.way, found.complete) == ("", [], True)
 
 
-def test_every_state_of_two_privileged_jobs_that_compete_keeps_the_invariants():
+def test_every_state_of_two_competing_privileged_jobs_keeps_the_invariants():
     found = search(happen=0, late=1, privileged=COMPETING, notices=2)
     assert (found.fault, found.way, found.complete) == ("", [], True)
     assert found.ends["executed"] > 1_000

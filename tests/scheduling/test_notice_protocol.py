@@ -123,7 +123,7 @@ def test_a_notice_is_announced_and_both_sides_enter_their_phases(full):
     assert len(full.running()) == 2
 
 
-def test_at_the_deadline_the_victim_is_stopped_whole_and_the_preemptor_has_its_place(full):
+def test_at_the_deadline_the_whole_victim_stops_and_the_preemptor_starts(full):
     victim = victim_of(full)
     full.wait(DELAY + 5)
     assert told(full) == ["NoticeOpened", "NoticeExecuted", "ReservationEnded"]
@@ -157,7 +157,7 @@ def test_a_victim_that_acknowledges_is_stopped_at_once(full):
     assert phase(full, "urgent") == "Running"
 
 
-def test_a_late_acknowledgement_of_an_earlier_notice_does_not_count_for_another(full):
+def test_a_late_acknowledgement_of_an_earlier_notice_does_not_count(full):
     victim, (earlier,) = victim_of(full), full.events(NoticeOpened)
     full.command("urgent", "RestartJob")
     full.settle()
@@ -215,7 +215,8 @@ def test_a_notice_is_withdrawn_when_its_preemptor_is_stopped(full, action):
 
 
 @pytest.mark.parametrize("how", ["end", "abort", "restart"])
-def test_a_notice_whose_only_victim_leaves_is_withdrawn_and_the_preemptor_gets_the_place(full, how):
+def test_a_notice_whose_only_victim_leaves_is_withdrawn_for_its_preemptor(full, how):
+    """The preemptor gets the place."""
     victim = victim_of(full)
     if how == "end":
         full.end(f"{victim}-w-0-1")
@@ -228,7 +229,7 @@ def test_a_notice_whose_only_victim_leaves_is_withdrawn_and_the_preemptor_gets_t
     assert phase(full, "urgent") == "Running"
 
 
-def test_a_notice_is_narrowed_when_one_of_its_victims_ends_and_the_rest_is_still_needed():
+def test_a_notice_is_narrowed_when_a_victim_ends_and_the_rest_is_needed():
     deployment = made()
     submit(deployment, "low1")
     submit(deployment, "low2")
@@ -260,7 +261,7 @@ def test_a_victim_that_is_not_needed_any_more_runs_on():
     assert deployment.events(AttemptEnded, job=spared.victim) == []
 
 
-def test_a_notice_whose_victims_would_not_free_enough_any_more_is_withdrawn():
+def test_a_notice_whose_victims_no_longer_free_enough_is_withdrawn():
     deployment = made(nodes=1)
     submit(deployment, "low1")
     urgent(deployment)
@@ -340,7 +341,7 @@ def test_jobs_of_the_same_rank_or_without_enough_of_a_run_are_spared():
     assert victim_of(deployment) == "young"
 
 
-def test_the_fewest_jobs_are_chosen_then_the_lowest_then_those_that_lose_least():
+def test_the_fewest_jobs_are_chosen_then_the_lowest_then_the_least_lost():
     deployment = made(nodes=4)
     submit(deployment, "middle", priorityClassName="middle")
     submit(deployment, "older")
@@ -565,7 +566,7 @@ def test_a_pod_of_the_preemptor_that_waits_for_its_gates_ends_no_round():
     assert {event.data.error for event in deployment.events(RoundEnded)} == {""}
 
 
-def test_a_victim_is_spared_when_the_preemptor_is_promised_places_that_others_leave():
+def test_a_victim_is_spared_if_the_preemptor_is_promised_freed_places():
     class Slow(Deployment):
         """The pods of `peer` take their time to go."""
 

@@ -59,7 +59,7 @@ def test_a_job_that_is_pending_while_its_pods_run_is_given_notice():
     assert phase(deployment, "urgent") == "Running"
 
 
-def test_a_victim_that_asked_for_more_pods_is_pending_again_when_its_notice_is_withdrawn():
+def test_a_victim_that_scaled_up_is_pending_after_its_notice_is_withdrawn():
     deployment = running()
     urgent(deployment)
     scale_up(deployment)
@@ -95,7 +95,7 @@ def test_a_restart_of_one_pod_gains_no_time():
     assert [event.recordedtime for event in deployment.events(NoticeExecuted)] == [first.data.deadline]
 
 
-def test_a_restart_of_one_pod_after_another_does_not_keep_a_job_from_being_stopped():
+def test_restarts_of_one_pod_after_another_do_not_shield_a_job():
     deployment = running()
     urgent(deployment)
     deadline = records(deployment)[0].data.deadline

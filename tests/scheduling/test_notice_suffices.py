@@ -78,7 +78,7 @@ def test_a_notice_frees_enough_after_the_other_one_is_withdrawn() -> None:
     assert [phase(deployment, job) for job in ("rush", "low", "small")] == ["Running"] * 3
 
 
-def test_nobody_is_given_notice_where_what_another_notice_leaves_over_is_needed() -> None:
+def test_no_notice_is_given_that_needs_what_another_notice_leaves_over() -> None:
     deployment = made(6)
     submit(deployment, "low", "q", cpu=4)
     submit(deployment, "small", "r", cpu=2)
@@ -90,7 +90,7 @@ def test_nobody_is_given_notice_where_what_another_notice_leaves_over_is_needed(
     assert phase(deployment, "rush") == "Running"
 
 
-def test_a_notice_is_not_narrowed_by_what_the_victims_of_another_leave_over() -> None:
+def test_a_notice_is_not_narrowed_by_what_another_notice_leaves_over() -> None:
     deployment = made(8)
     submit(deployment, "low", "q", cpu=4)
     submit(deployment, "brief", "default", cpu=1)
@@ -190,7 +190,7 @@ def watched(seed: int) -> Watch:
 
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10**6))
-def test_victims_of_each_notice_suffice_alone_and_beside_others_and_all_are_needed(seed: int) -> None:
+def test_victims_of_each_notice_suffice_alone_and_together_and_are_needed(seed: int) -> None:
     assert watched(seed).faults == []
 
 

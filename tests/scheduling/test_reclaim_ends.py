@@ -74,7 +74,7 @@ def test_who_reclaims_gets_the_place_and_the_victim_waits_until_it_is_over() -> 
     assert deployment.running() == ["big-w-0-2"]
 
 
-def test_the_decision_that_evicts_names_the_claimants_pods_and_until_when_their_places_are_kept() -> None:
+def test_an_evicting_decision_names_claimants_and_how_long_places_are_kept() -> None:
     deployment = tie()
     deployment.wait(3)
     (evicted,) = deployment.events(DecidedEvicted)
@@ -273,7 +273,7 @@ def crossed() -> Deployment:
     return deployment
 
 
-def test_queues_that_hold_too_much_of_different_resources_do_not_take_them_from_each_other() -> None:
+def test_queues_over_their_share_of_different_resources_keep_them() -> None:
     deployment = crossed()
     deployment.wait(120)
     assert evictions(deployment) == []
@@ -297,7 +297,7 @@ def test_a_pause_doubles_and_is_forgotten_only_after_twice_its_length() -> None:
     assert head.preemption_backoff - head.evicted == SECOND
 
 
-def test_evictions_that_an_earlier_release_decided_during_a_pause_do_not_lengthen_it() -> None:
+def test_evictions_decided_by_an_earlier_release_do_not_lengthen_a_pause() -> None:
     deployment = tie()
     state, head = deployment.scheduling.state, deployment.scheduling.state.jobs["small"].head
     for at in range(1264):

@@ -102,7 +102,7 @@ def test_of_several_victims_each_is_judged_as_if_those_before_it_were_gone() -> 
     assert evictions(deployment) == []
 
 
-def test_a_queue_within_what_it_deserves_takes_pods_that_hold_too_much_of_something_else() -> None:
+def test_a_queue_within_its_share_takes_pods_over_another_resources_share() -> None:
     deployment = made("capacity", qa={"deserved": {"cpu": "4"}}, qb={"deserved": {"cpu": "8", NVIDIA: "1"}})
     node(deployment, "n1", cpu=8, nvidia=4)
     for number in range(2):
@@ -134,7 +134,7 @@ def crossed_gpus() -> Deployment:
     return deployment
 
 
-def test_queues_by_weight_do_not_take_what_the_other_holds_no_more_of_than_it_deserves() -> None:
+def test_weighted_queues_do_not_take_what_the_other_holds_within_its_share() -> None:
     deployment = crossed_gpus()
     pass_time(deployment, 2_500)
     assert evictions(deployment) == []

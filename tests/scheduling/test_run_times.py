@@ -105,7 +105,7 @@ def noticed_after(cooldowns: dict[str, str], configuration: Configuration = WITH
     return [(event.recordedtime - began) // SECOND for event in deployment.events(NoticeOpened)]
 
 
-def test_a_job_is_given_notice_only_after_the_longest_cooldown_time_of_its_pods() -> None:
+def test_a_job_gets_notice_only_after_the_longest_cooldown_of_its_pods() -> None:
     assert noticed_after({"a": "1h", "b": "10s"}) == []
     assert noticed_after({"a": "45s", "b": "10s"}) == [45]
     assert noticed_after({"a": "45s", "b": "10s"}, minRunSeconds=50) == [50]

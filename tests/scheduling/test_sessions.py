@@ -388,7 +388,7 @@ def test_a_node_scores_the_same_alone_and_among_others():
         assert together.tolist() == [score for (score,) in alone]
 
 
-def test_tasks_that_go_with_several_buckets_equally_well_are_spread_over_them():
+def test_tasks_that_suit_several_buckets_equally_are_spread_over_them():
     """Volcano balances buckets by what they ask for: each parameter server gets as many workers as the other."""
     cluster = cluster_of(9000, 9000)
     affinity = {"volcano.sh/task-topology-affinity": "ps,worker", "volcano.sh/task-topology-anti-affinity": "ps"}

@@ -170,7 +170,7 @@ def test_a_refusal_frees_the_nodes_and_doubles_the_pause(deployment):
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
 
 
-def test_a_decision_without_an_answer_is_told_of_after_a_minute_and_holds_on(deployment):
+def test_an_unanswered_decision_is_reported_after_a_minute_and_holds(deployment):
     deployment.submit("j1", vcjob("train", task("w", 1, cpu=4)))
     deployment.settle()
     deployment.wait()

@@ -149,7 +149,8 @@ def test_a_plugin_that_fails_on_everything_ends_the_round_and_says_so(monkeypatc
 
 
 @pytest.mark.parametrize(("action", "queue"), [("preempt", "q1"), ("reclaim", "q2")])
-def test_a_job_that_a_plugin_tells_apart_is_searched_for_after_one_of_its_shape_found_nothing(action, queue):
+def test_a_job_that_a_plugin_tells_apart_is_searched_for_despite_its_shape(action, queue):
+    """A job of its shape was searched for before and found nothing."""
     tiers = (("priority", "conformance", "vip"), ("predicates", "capacity", "nodeorder", "vip"))
     configuration = Configuration(
         ("enqueue", "allocate", action), tuple(tuple(PluginOption(name) for name in tier) for tier in tiers)
@@ -171,7 +172,8 @@ def test_a_job_that_a_plugin_tells_apart_is_searched_for_after_one_of_its_shape_
     assert deployment.running() == ["vip-w-0-1"]
 
 
-def test_a_job_that_a_plugin_tells_apart_finds_a_place_after_one_of_its_shape_found_none():
+def test_a_job_that_a_plugin_tells_apart_is_placed_despite_its_shape():
+    """A job of its shape found no place before."""
     deployment = deployed(Vip)
     for name, vip in (("no", "no"), ("plain", "")):
         manifest = vcjob(name, task(replicas=2))

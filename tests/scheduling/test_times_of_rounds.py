@@ -25,7 +25,7 @@ def later(deployment: Deployment, hours: int) -> int:
     return deployment.now
 
 
-def test_a_reason_is_not_older_than_the_job_whose_node_was_there_long_before(deployment):
+def test_a_reason_is_not_older_than_a_job_whose_node_was_there_before(deployment):
     submitted = later(deployment, 1)
     deployment.submit("j1", vcjob("big", task("w", cpu=20)))
     deployment.settle()
@@ -34,7 +34,8 @@ def test_a_reason_is_not_older_than_the_job_whose_node_was_there_long_before(dep
     assert explained.time == submitted
 
 
-def test_a_job_that_waits_again_gets_its_node_after_its_restart_and_not_when_another_node_came(deployment):
+def test_a_job_waiting_again_gets_its_node_at_its_restart(deployment):
+    """Not when another node came."""
     deployment.submit("j1", vcjob("train", task()))
     deployment.settle()
     deployment.wait(4)

@@ -46,7 +46,7 @@ def test_what_is_lost_is_what_runs_again(mode: str, checkpoint: int | None) -> N
     assert (lost > 0) == (mode != "none")
 
 
-def test_a_node_whose_devices_change_counts_with_those_that_it_has_at_the_time() -> None:
+def test_a_node_with_changed_devices_counts_with_those_of_the_time() -> None:
     def seen(gpu: int) -> NodeObserved:
         return NodeObserved("a", gpu=gpu)
 

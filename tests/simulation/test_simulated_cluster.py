@@ -136,7 +136,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "_LONGEST_PAUSE", 6)
 
 
-def test_jobs_that_stop_each_other_pause_longer_and_longer_until_both_have_ended():
+def test_jobs_that_stop_each_other_pause_ever_longer_until_both_end():
     done = simulated(RIVALS, [machine("n1"), machine("n2")], configured=CIRCLING)
     assert (done.waiting, done.results.document["livelock"]) == ([], {})
     assert done.totals["preemptions"] < 2 * 2 * 2 * (log2(600) + 2)

@@ -122,7 +122,7 @@ def test_a_kill_of_an_unknown_partition_is_no_step_at_all(target):
     assert kill_target([*TARGETS, Pod("b", "b1", "Running")], target) is None
 
 
-def test_only_a_kill_of_the_whole_job_bumps_the_version_and_deletes_the_group():
+def test_only_killing_the_whole_job_bumps_the_version_and_ends_the_group():
     whole, part = kill_job(TARGETS, RETAIN_NONE), kill_target(TARGETS, Target("task", "a"))
     assert (whole.version_delta, part.version_delta) == (1, 0)
     assert (deletes_podgroup(whole), deletes_podgroup(part), deletes_podgroup(None)) == (True, False, False)
@@ -159,7 +159,7 @@ def synced(*tasks):
     return [(task.spec.name, what, list(indexes)) for task, what, indexes in found]
 
 
-def test_a_sync_makes_what_is_missing_and_deletes_what_is_out_of_sync_task_by_task():
+def test_a_sync_creates_missing_pods_and_deletes_stale_ones_by_task():
     tasks = Pods(TaskSpec("a", 3), [1, 2], {0}), Pods(TaskSpec("b", 1)), Pods(TaskSpec("c", 1), [0])
     assert synced(*tasks) == [("a", "delete", [0]), ("a", "create", [1, 2]), ("c", "create", [0])]
 
@@ -180,7 +180,7 @@ def test_what_a_deletion_leaves_open_is_made_in_the_same_sync():
     ("phase", "ready", "counts"),
     [("Succeeded", False, 1), ("Running", True, 1), ("Running", False, 0), ("Pending", True, 0), ("Failed", True, 0)],
 )
-def test_a_pod_is_ready_when_it_succeeded_or_runs_with_all_containers_ready(phase, ready, counts):
+def test_a_pod_is_ready_if_it_succeeded_or_runs_with_all_containers_ready(phase, ready, counts):
     assert pod_ready(phase, ready) == bool(counts)
 
 

@@ -18,7 +18,7 @@ def test_a_name_that_resembles_none_is_refused_with_the_vocabulary():
         must_be_known("phase", ["Failed", "zzz"], JOB_PHASES)
 
 
-def test_names_of_an_open_vocabulary_pass_unless_they_are_almost_a_known_one():
+def test_names_of_an_open_vocabulary_pass_unless_they_nearly_match_one():
     must_not_be_misspelt("reason", ["BackoffLimitExceeded", "OomKilled"], REASONS)
     with pytest.raises(LaharError, match="did you mean OomKilled"):
         must_not_be_misspelt("reason", ["OOMKiled"], REASONS)

@@ -93,7 +93,7 @@ def test_exit_codes(policy, request_code, matches):
     assert (found.action == "AbortJob") == matches
 
 
-def test_an_event_that_does_not_match_leaves_the_exit_code_of_the_same_policy():
+def test_an_unmatched_event_leaves_the_exit_code_of_the_same_policy():
     assert match(Request("PodFailed", exit_code=3), job(Policy("AbortJob", ("PodEvicted",), exit_code=3))).action == "AbortJob"
 
 

@@ -126,7 +126,7 @@ def only(given: list[Record], **wanted: Any) -> Row:
     return row
 
 
-def test_a_correction_of_a_closed_month_says_so_and_keeps_its_charge_period() -> None:
+def test_a_correction_of_a_closed_month_is_marked_and_keeps_its_period() -> None:
     given = records(
         recorded(run(end=OCTOBER + HOUR // 2)),
         taken_back(run(end=OCTOBER + HOUR // 2)),
@@ -161,7 +161,7 @@ def test_an_excess_is_priced_but_not_consumed() -> None:
     assert (row["PricingQuantity"], row["ConsumedQuantity"]) == ("14", "0")
 
 
-def test_a_multiplier_of_a_tenant_is_negotiated_and_no_part_of_the_list_price() -> None:
+def test_a_tenant_multiplier_is_negotiated_and_not_in_the_list_price() -> None:
     tenant = {"tenant": "acme", "factor": "0.9"}
     rules = PRICES.model_copy(update={"multipliers": (*PRICES.multipliers, Multiplier.model_validate(tenant))})
     for_everybody = only(records(recorded(run(end=OCTOBER + 1))), SkuMeter="cpu_seconds")
