@@ -1,4 +1,4 @@
-"""What runs in a session: actions in their order, plugins in tiers, each with its switches and arguments.
+"""Configuration of sessions: actions in order, plugins in tiers, each with its switches and arguments.
 
 The format is Volcano's: `actions: "enqueue, allocate"`, `tiers: [{plugins: [{name, enableJobOrder: false, arguments}]}]`,
 `configurations: [{name: ACTION, arguments}]`.
@@ -47,26 +47,26 @@ SWITCHES: Final = frozenset(
         "victim",
     }
 )
-"""Extension points that a plugin's option turns on and off. `job_enqueued` is one switch for asking and accounting (Volcano)."""
+"""Extension points that a plugin's option turns on and off. `job_enqueued` is one switch for voting and accounting (Volcano)."""
 
 _OFF_UNLESS_STATED: Final = frozenset({"hierarchy", "cluster_order"})
 
 
 class Arguments(dict[str, Any]):
-    """Arguments of a plugin or action, as they stand in the configuration: texts or numbers."""
+    """Arguments of a plugin or action in the configuration: texts or numbers."""
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         """Take what is given."""
         super().__init__(given or {})
         self.asked: set[str] = set()
-        """Names that were asked for: those that the plugin or action has."""
+        """Names that the plugin or action has read."""
 
     def unknown(self) -> list[str]:
-        """Return the names that are given and were never asked for."""
+        """Return given names that were never read."""
         return sorted(set(self) - self.asked)
 
     def beginning(self, prefix: str) -> dict[str, Any]:
-        """Return the arguments whose names begin so, without that."""
+        """Return the arguments whose names begin with a prefix, without the prefix."""
         found = {name: value for name, value in self.items() if name.startswith(prefix)}
         self.asked.update(found)
         return {name.removeprefix(prefix): value for name, value in found.items()}
@@ -121,17 +121,17 @@ class Arguments(dict[str, Any]):
 
 @dataclass(slots=True, frozen=True)
 class PluginOption:
-    """One plugin in a tier."""
+    """Plugin in a tier."""
 
     name: str
     enabled: frozenset[str] = SWITCHES - _OFF_UNLESS_STATED
-    """Its switches that are on; what is not switched by any of `SWITCHES` is always on."""
+    """Switches that are on; extension points outside `SWITCHES` are always on."""
     arguments: Arguments = field(default_factory=Arguments)
 
 
 @dataclass(slots=True, frozen=True)
 class Configuration:
-    """What runs in a session."""
+    """Actions in order, and plugins in tiers."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
@@ -146,7 +146,7 @@ class Configuration:
         return queue.preemption == "notice" and "preempt" in self.actions
 
     def document(self) -> dict[str, Any]:
-        """Return the configuration in the format of its file, as JSON holds it."""
+        """Return the configuration in the format of its file, as JSON values."""
         return {
             "actions": ", ".join(self.actions),
             "tiers": [{"plugins": [_plugin(option) for option in tier]} for tier in self.tiers],
@@ -155,7 +155,7 @@ class Configuration:
 
     @property
     def obstacle(self) -> str:
-        """Why pods that ask for resources get no node, and what to do; empty: they may."""
+        """Obstacle to placing pods that request resources, with its remedy; empty: none."""
         if "allocate" in self.actions:
             return ""
         return f"no action gives pods nodes, they are: {', '.join(self.actions) or 'none'}; add allocate"
@@ -175,10 +175,10 @@ def read_configuration(content: Mapping[str, Any]) -> Configuration:
     """Read a configuration in Volcano's format.
 
     Args:
-        content: the decoded YAML. `actions` left out: those of `DEFAULT`, and so for `tiers`.
+        content: the decoded YAML. `actions` and `tiers` default to those of `DEFAULT`.
 
     Raises:
-        ConfigurationError: a field has the wrong form, or two plugins of a tier do not go together.
+        ConfigurationError: a field has the wrong form, or two plugins of a tier exclude each other.
     """
     actions = content.get("actions")
     tiers = content.get("tiers")
@@ -206,7 +206,7 @@ def _tier(tier: object) -> tuple[PluginOption, ...]:
     plugins = tier.get("plugins") if isinstance(tier, Mapping) else None
     found = tuple(_option(plugin) for plugin in _list(plugins or [], "plugins"))
     on = {option.name: option.enabled for option in found}
-    if "proportion" in on and "hierarchy" in on.get("drf", ()):  # Volcano refuses it where it reads the file, too
+    if "proportion" in on and "hierarchy" in on.get("drf", ()):  # Volcano refuses it on reading the file, too
         raise ConfigurationError("proportion and hierarchical drf cannot share a tier: both order queues")
     return found
 

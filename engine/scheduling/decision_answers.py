@@ -1,4 +1,4 @@
-"""Answers of the lifecycle stage to decisions, and the decisions that await one."""
+"""Answers of the lifecycle stage to decisions, and decisions that await one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["accepted", "answered", "await_answer", "refused"]
 
 
 def await_answer(state: State, known: TrackedJob, decision: str, kind: AnsweredKind, due: Micros) -> None:
-    """Have a decision count as late if it is not answered in time."""
+    """Schedule the timeout of a decision's answer."""
     known.head.open[decision] = PendingDecision(kind, due)
     heappush(state.unanswered, (due, known.id, decision))
 
 
 def _free(state: State, known: TrackedJob, decision: str) -> None:
-    """Free what a decision holds that was refused."""
+    """Free the resources of a refused decision."""
     head, found = known.head, known.head.open.pop(decision, None)
     if head.noticing == decision:
         head.noticing = ""
@@ -47,7 +47,7 @@ def accepted(state: State, known: TrackedJob, event: Event[DecisionAccepted]) ->
     data, head = event.data, known.head
     if known.group is None:
         return
-    if data.kind != "bound":  # that is done when a node has taken a pod
+    if data.kind != "bound":  # done once a node has taken a pod
         head.refusals = 0
     head.open.pop(data.decision, None)
     if data.kind == "enqueued":
@@ -87,7 +87,7 @@ def refused(state: State, known: TrackedJob, event: Event[DecisionRefused]) -> N
     head = known.head
     if known.group is None:
         return
-    if event.data.kind in {"noticed", "notice_ended"}:  # the job has gone on meanwhile; nothing is wrong with it
+    if event.data.kind in {"noticed", "notice_ended"}:  # the job has merely changed meanwhile
         head.moved = event.id
     else:
         pause(head, event.recordedtime)
@@ -98,7 +98,7 @@ def refused(state: State, known: TrackedJob, event: Event[DecisionRefused]) -> N
 
 
 def _confirm(state: State, known: TrackedJob, event: Event[DecisionAccepted]) -> Iterator[Attempt]:
-    """Note that a decision about a notice was accepted; yield the attempts whose deletion follows, changed.
+    """Record the acceptance of a decision about a notice; yield its attempts to be deleted, which it changes.
 
     The job's change of phase follows in the same commit, but perhaps not in the same batch.
     """

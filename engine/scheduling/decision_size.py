@@ -1,4 +1,4 @@
-"""How many pods one decision about a job may place, so that its record is never larger than a log takes."""
+"""Greatest number of pods in one decision, so that its record never exceeds the log's limit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from engine.scheduling.cluster.model import Cluster
 __all__ = ["DecisionSizes"]
 
 _PLACEMENT: Final = 64
-"""Bytes of a place without its names: `{"task":…,"index":…,"attempt":…,"node":…},`."""
+"""Bytes of a placement without its names: `{"task":…,"index":…,"attempt":…,"node":…},`."""
 
 
 class DecisionSizes:
-    """The bound for each job of a session; by its longest task name and the longest name of a node."""
+    """Bounds for the jobs of a session, by a job's longest task name and the longest node name."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._longest = cluster.table.longest_name
         self._most: dict[str, int] = {}
 
     def most(self, job: Job) -> int:
-        """Return how many pods of a job one decision may place."""
+        """Return the greatest number of pods of a job in one decision."""
         found = self._most.get(job.key)
         if found is None:
             role = max(map(_bytes, job.role_pending), default=0)

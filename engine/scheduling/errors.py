@@ -10,29 +10,29 @@ from statemachines.errors import LaharError
 __all__ = ["ConfigurationError", "PluginError", "UnknownActionError", "UnknownArgumentError", "UnknownPluginError"]
 
 _LONGEST: Final = 500
-"""Characters of what a plugin says when it fails."""
+"""Greatest number of characters of a plugin's error message."""
 
 
 class ConfigurationError(LaharError, ValueError):
-    """Raised when actions, tiers or arguments cannot be used as they are given."""
+    """Raised when actions, tiers or arguments are invalid."""
 
 
 class UnknownPluginError(ConfigurationError):
-    """Raised when the tiers name a plugin that there is not."""
+    """Raised when the tiers name an unknown plugin."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown plugin {name!r}; known are {', '.join(sorted(known))}")
 
 
 class UnknownActionError(ConfigurationError):
-    """Raised when the configuration names an action that there is not."""
+    """Raised when the configuration names an unknown action."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown action {name!r}; known are {', '.join(sorted(known))}")
 
 
 class UnknownArgumentError(ConfigurationError):
-    """Raised when a plugin or an action is given an argument that it has not."""
+    """Raised when a plugin or action is given an unknown argument."""
 
     def __init__(self, whose: str, name: str, known: Iterable[str]) -> None:
         has = ", ".join(sorted(known))
@@ -47,4 +47,4 @@ class PluginError(Exception):
         self.plugin = plugin
         self.point = point
         self.job = job
-        """Key of the job that it was asked about; empty: about none."""
+        """Key of the job on which it failed; empty: none."""

@@ -46,21 +46,21 @@ POINTS: Final[dict[str, str]] = {
   evicted from first.
 - `job_valid(job)` → `Invalid | None`; `job_ready(job)`, `job_starving(job)` → `bool`; `job_pipelined(job)` → `Vote`;
   `sub_group_ready(job, key)` → `bool`.
-- `predicate(pod_class)` → `Iterable[Verdict]`, from what nodes and classes are; `pod_predicate(pod_class, namespace, without)`
-  → the same, from which pods are where, as if the tasks `without` were gone.
-- `node_order(pod_class, rows)` → `Scores | None` of those rows, from what is left of them;
-  `batch_node_order(pod_class, namespace)` → `Iterable[Preference]`, which are scaled over the nodes that come into question;
+- `predicate(pod_class)` → `Iterable[Verdict]`, from nodes and classes; `pod_predicate(pod_class, namespace, without)`
+  → the same, from the pods on nodes, as if the tasks `without` were gone.
+- `node_order(pod_class, rows)` → `Scores | None` of those rows, from their free resources;
+  `batch_node_order(pod_class, namespace)` → `Iterable[Preference]`, which are scaled over the feasible nodes;
   `task_node_order(task)` → `Scores | None` of all nodes, for one task among its job's.
 - `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it
-  abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
-  that may go.
-- `least_run(task)` → how long the job of a pod runs at least before it is given notice (microseconds); asked for one pod of each
-  class of a job.
+  abstains; `victims(running)` → tasks to evict without a claimant; `protected(victims)` → those of them
+  that may be evicted.
+- `least_run(task)` → least run time of a pod's job before a notice (microseconds); asked for one pod of each class of a
+  job.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
-  name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable;
-  `share_of(queue)` → `QueueShare | None`, asked by operators only; `excess(queue, other, names, change)` → by which part of it a
-  queue holds more than it deserves of any of the named resources after a change of what it holds, where it and `other` differ.
-- `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
+  name and `Amounts` by which the task exceeds the queue's limit: so much the queue must free before it is allocatable;
+  `share_of(queue)` → `QueueShare | None`, for status only; `excess(queue, other, names, change)` → largest relative excess of a
+  queue over its deserved amount of the named resources after a change, compared where it and `other` differ.
+- `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing: it accounts for the job.
 """
 
 _TELL_JOBS_APART: Final = frozenset(
@@ -81,7 +81,7 @@ _TELL_JOBS_APART: Final = frozenset(
         "victim_queue_order",
     }
 )
-"""Points that are given a job or one of its pods, but for those that `Plugin.alike` speaks of."""
+"""Points that receive a job or one of its pods, except those covered by `Plugin.alike`."""
 
 
 class _Configured(Protocol):
@@ -93,20 +93,20 @@ class _Configured(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class Participants:
-    """Who takes part in what: the methods of the plugins of a configuration."""
+    """Methods of a configuration's plugins, by extension point."""
 
     points: Mapping[str, list[list[Callable[..., Any]]]]
-    """Extension point → methods by tier; tiers without any are left out."""
+    """Extension point → methods by tier; tiers without any are omitted."""
     counts_by: Mapping[Callable[..., Any], str]
     """Method that names victims → `Plugin.COUNTS_VICTIMS_BY`, where that is not empty."""
     alike: Sequence[Callable[[Job], Hashable]]
-    """`Plugin.alike` of those that order jobs or let them in."""
+    """`Plugin.alike` of the plugins that order or admit jobs."""
     tell_apart: bool
-    """Whether a plugin of a third party may tell any two jobs apart in a search for places or victims."""
+    """Whether a third party's plugin may distinguish any two jobs in a search for nodes or victims."""
 
     @classmethod
     def of(cls, tiers: Sequence[Sequence[_Configured]], third_party: Container[str] = ()) -> Participants:
-        """Look at all plugins, tier by tier; those of third parties are given by name."""
+        """Collect the methods of all plugins, tier by tier; plugins of third parties are given by name."""
         plugins = [plugin for tier in tiers for plugin in tier]
         return cls(
             {point: _by_tier(tiers, point, switch) for point, switch in POINTS.items()},
@@ -122,7 +122,7 @@ class Participants:
 
 
 def equivalence_key(alike: Sequence[Callable[[Job], Hashable]], job: Job) -> Hashable:
-    """Return the same of jobs of one queue that plugins do not tell apart while they wait to be let in."""
+    """Return the class key of a job: equal for jobs of one queue that no plugin distinguishes while they await admission."""
     return (job.key if job.preemption.privileged else "", *[function(job) for function in alike])
 
 

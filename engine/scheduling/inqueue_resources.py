@@ -1,4 +1,4 @@
-"""Resources that admitted jobs have not taken yet, and what others hold beyond their minimum."""
+"""Resources that admitted jobs do not hold yet (Volcano `inqueue`), and resources held beyond the minimum (`elastic`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["InqueueResources", "elastic", "outstanding"]
 
 
 def outstanding(job: Job) -> Amounts:
-    """Return what a job was admitted for and does not hold yet.
+    """Return the resources for which a job was admitted and which it does not hold yet.
 
-    Volcano: of a job that is Inqueue its minimum resources less what it holds; of one that is Running the same, once it has as
-    many tasks placed as it needs (a job whose driver has ended is to take nothing any more).
+    Volcano: the minimum resources less the held ones, of a job that is Inqueue, or Running with at least its minimum of placed
+    tasks (a job whose driver has ended takes nothing more).
     """
     if job.min_resources is None:
         return {}
@@ -29,7 +29,7 @@ def outstanding(job: Job) -> Amounts:
 
 
 def elastic(job: Job) -> Amounts:
-    """Return what a job holds beyond its minimum resources (Volcano `GetElasticResources`)."""
+    """Return the resources that a job holds beyond its minimum (Volcano `GetElasticResources`)."""
     return _beyond(job.allocated, job.min_resources or {})
 
 
@@ -43,33 +43,33 @@ def _beyond(one: Amounts, other: Amounts) -> Amounts:
 
 
 class _OfJob(NamedTuple):
-    """Of one job."""
+    """Summands of one job."""
 
     queue: str
     outstanding: Amounts
     extra: Amounts
-    """`outstanding` less what it holds beyond its minimum: what counts against its queue's limit besides what the queue holds."""
+    """`outstanding` less elastic resources: counts against its queue's limit besides the held resources."""
 
 
 class InqueueResources:
-    """Sums over all jobs. They are kept from session to session: only the jobs that changed are looked at."""
+    """Sums over all jobs, kept between sessions: an update examines only changed jobs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._next = -1
-        """Number of the first change of the cluster that is not taken."""
+        """Number of the first change of the cluster that is not applied yet."""
         self._of: dict[str, _OfJob] = {}
-        """Key of a job → what it has not taken yet, or holds beyond its minimum; most do neither."""
+        """Key of a job → its summands, if they are not zero."""
         self._outstanding: Amounts = {}
         self._extra: dict[str, Amounts] = {}
 
     def outstanding(self) -> Mapping[str, float]:
-        """Return what all jobs have not taken yet."""
+        """Return the sum of `outstanding` over all jobs."""
         self._update()
         return self._outstanding
 
     def extra(self) -> Mapping[str, Amounts]:
-        """Return by queue what its jobs have not taken yet, less what they hold beyond their minima."""
+        """Return by queue the sum of `outstanding` less elastic resources."""
         self._update()
         return self._extra
 
@@ -97,7 +97,7 @@ class InqueueResources:
             self._change(found, 1)
 
     def _change(self, found: _OfJob, by: int) -> None:
-        """Count a job (1), or no more (-1). What sums up to nothing is not kept: names are anybody's."""
+        """Add (1) or subtract (-1) a job. Zero sums are dropped: names come from tenants."""
         subtract(self._outstanding, ((name, -by * amount) for name, amount in found.outstanding.items()))
         extra = self._extra.setdefault(found.queue, {})
         subtract(extra, ((name, -by * amount) for name, amount in found.extra.items()))

@@ -1,4 +1,4 @@
-"""Limits that a request runs into: for now, or whatever ends."""
+"""Pending reasons of requests that exceed a limit: for now, or for good."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["explain_limit", "explain_queue_too_small", "explain_too_small"]
 
 
 def explain_limit(session: Session, job: Job, queue: Queue, task: Task) -> None:
-    """Record that a queue may not take a task of a job, and by how much."""
+    """Record that a task exceeds its queue's limit, with the missing amounts."""
     plugin, lacking = session.lacking(queue, task)
     if not queue.open:
         session.explain(job, "QueueNotOpen", plugin, queue.name, lacking)
@@ -23,7 +23,7 @@ def explain_limit(session: Session, job: Job, queue: Queue, task: Task) -> None:
 
 
 def explain_queue_too_small(session: Session, job: Job, queue: Queue, plugin: str, asked: Mapping[str, float]) -> bool:
-    """Record that a queue may never hold what a job asks for, since it or the cluster is too small; return whether it is so."""
+    """Record that a job's request exceeds its empty queue or the empty cluster; return whether it does."""
     share = session.share_of(queue)
     return explain_too_small(session, job, "ClusterTooSmall", plugin, "", asked, session.total) or (
         share is not None and explain_too_small(session, job, "QueueTooSmall", plugin, queue.name, asked, share.limit)
@@ -39,16 +39,16 @@ def explain_too_small(
     asked: Mapping[str, float],
     most: Mapping[str, float],
 ) -> bool:
-    """Record that a request is more than there will ever be, whatever ends; return whether it is.
+    """Record that a request exceeds all resources, even if everything else ends; return whether it does.
 
     Args:
         session: the session.
         job: the job.
         code: the reason.
-        plugin: whose limit it is; empty: the action itself.
-        subject: whose limit it is, as in `Reason`.
-        asked: resource → how much the job asks for.
-        most: resource → how much there is while nothing is taken.
+        plugin: plugin of the limit; empty: the action itself.
+        subject: subject of the limit, as in `Reason`.
+        asked: resource → requested amount.
+        most: resource → amount while nothing is taken.
     """
     lacking = missing({}, asked.items(), most)
     if lacking:

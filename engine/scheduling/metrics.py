@@ -1,4 +1,4 @@
-"""What scheduling counts, for metrics."""
+"""Metrics of scheduling."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.scheduling.state.shard import State
 __all__ = ["metrics"]
 
 _ENDS = ("executed", "withdrawn", "bound", "expired", "void")
-"""Of notices of preemption, and of the places that executed ones reserve."""
+"""Ends of notices of preemption, and of the reservations of executed ones."""
 _QUEUES = 100
-"""Queues shown by name; anybody can name one that does not exist."""
+"""Greatest number of queues with a label; a tenant can name queues that do not exist."""
 
 _Metric = tuple[str, str, Literal["counter", "gauge"], tuple[tuple[str, str], ...], float]
 
 
 def metrics(state: State) -> Iterator[_Metric]:
-    """Yield what is counted, by cluster (`engine.processor.stage.Figure`)."""
+    """Yield the counters by cluster (`engine.processor.stage.Figure`)."""
     for cluster in state.clusters.values():
         of = ("cluster", cluster.id)
         yield "scheduling_rounds", "Rounds of scheduling.", "counter", (of,), cluster.rounds
@@ -43,7 +43,7 @@ def metrics(state: State) -> Iterator[_Metric]:
                 ended,
             )
         yield "scheduling_late", "Decisions that were not answered in time.", "counter", (of,), cluster.late
-        if not cluster.jobs:  # the last one that waited is gone, and no round follows
+        if not cluster.jobs:  # the last pending job is gone, and no round follows
             continue
         for queue, count in nlargest(_QUEUES, cluster.pending.items(), key=itemgetter(1)):
             yield "scheduling_pending_jobs", "Jobs that wait, by queue.", "gauge", (of, ("queue", queue)), count

@@ -14,17 +14,16 @@ T = TypeVar("T")
 
 
 class Ordered(Generic[T]):
-    """Items, the one with the smallest key first.
+    """Heap of items, smallest key first.
 
-    A key is asked again when its item comes first and the cluster has changed: if it has grown meanwhile, the item takes its new
-    place. Shares grow while pods are placed, and what is discarded is restored before anything else is asked, so no item waits
-    behind its turn.
+    The key of the first item is computed again if the cluster has changed; if it has grown, the item moves back. Keys only grow:
+    shares grow with placements, and discarded ones are undone before the next key is computed.
     """
 
     def __init__(self, cluster: Cluster, key: Callable[[T], tuple[object, ...]], items: Iterable[T] = ()) -> None:
         self._cluster = cluster
         self._key = key
-        # A key ends with the item's name, so two are never equal and what follows them is not compared.
+        # A key ends with the item's name, so no two are equal and the items are never compared.
         self._heap = [(key(item), cluster.revision, item) for item in items]
         heapify(self._heap)
 
@@ -32,14 +31,14 @@ class Ordered(Generic[T]):
         return bool(self._heap)
 
     def push(self, item: T) -> None:
-        """Add an item."""
+        """Push an item."""
         heappush(self._heap, (self._key(item), self._cluster.revision, item))
 
     def pop(self) -> T:
-        """Take the first item.
+        """Remove and return the first item.
 
         Raises:
-            IndexError: there is none.
+            IndexError: the heap is empty.
         """
         revision = self._cluster.revision
         while len(self._heap) > 1:

@@ -14,12 +14,12 @@ __all__ = ["NoticeReview", "Outcome"]
 
 @dataclass(slots=True, frozen=True)
 class NoticeReview:
-    """What a session says of an open notice."""
+    """Review of an open notice by a session."""
 
     spared: Sequence[str] = ()
-    """Keys of the victims that are not needed."""
+    """Keys of victims that are no longer needed."""
     enough: bool = True
-    """The victims that are left free enough."""
+    """The remaining victims free enough."""
 
 
 @dataclass(slots=True)
@@ -30,26 +30,26 @@ class Outcome(PendingJobs):
     bound: list[tuple[Task, str]] = field(default_factory=list)
     """Task → node."""
     pipelined: list[tuple[Task, str]] = field(default_factory=list)
-    """Tasks that are promised a place on a node once others have left it."""
+    """Task → node that it is promised once others have left it."""
     evicted: list[tuple[Task, str]] = field(default_factory=list)
-    """Task → the action that evicts it."""
+    """Task → action that evicts it."""
     unschedulable: list[Job] = field(default_factory=list)
-    """Jobs that wait or changed, and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
+    """Pending or changed jobs with fewer placed tasks than they need (Volcano: condition Unschedulable)."""
     phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
-    """Jobs whose phase changed at the end, with the new one."""
+    """Jobs whose phase changed when the session closed, with the new phase."""
     more: bool = False
-    """The round stopped at its limit: the next one goes on where it did."""
+    """The round stopped at its limit; the next one continues."""
     preemptors: dict[str, str] = field(default_factory=dict)
-    """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
+    """Key of an evicted task → key of the claimant job; absent: no job in particular."""
     claims: dict[str, list[tuple[Task, str]]] = field(default_factory=dict)
-    """Key of an evicted task → tasks of its preemptor that are promised places with its eviction, with their nodes."""
+    """Key of an evicted task → claimant's tasks that are promised nodes by its eviction, with these nodes."""
     bound_of: dict[str, int] = field(default_factory=dict)
-    """Key of a job → how many of its tasks are bound: they are one decision."""
+    """Key of a job → number of its bound tasks: they form one decision."""
     notice: tuple[Job, list[Job]] | None = None
-    """A privileged job for which others are given notice, and those victims; the next one in the next round."""
+    """Privileged job and the victims that are given notice for it; one notice a round."""
     reviews: dict[str, NoticeReview] = field(default_factory=dict)
     """By id of the notice."""
     look_again: int | None = None
-    """When time alone lets somebody be given notice (microseconds); `None`: never."""
+    """Earliest time at which time alone allows a notice (microseconds); `None`: never."""
     skipped: bool = False
-    """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
+    """Nothing has changed since the last round, which decided nothing: its results still hold."""

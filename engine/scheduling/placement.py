@@ -1,8 +1,7 @@
-"""Where pods of a class can go, and where they go best: judged over all nodes once, then only over nodes that changed.
+"""Feasible and best nodes for a class of pods: computed over all nodes once, then only over nodes that changed.
 
-A class keeps its masks and scores from round to round. Two arrays hold the scores: of nodes that have room now, and of nodes
-that will have it once everything that is being released is. Whoever has no room is at minus infinity, so the best node is the
-first maximum.
+A class keeps its masks and scores between rounds. Two arrays hold the scores: of nodes with room now, and of nodes that will
+have room once all releasing pods are gone. Nodes without room are at minus infinity, so the best node is the first maximum.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ __all__ = ["Candidates", "Placement"]
 
 _NOWHERE: Final = -np.inf
 _KEPT: Final = 1_000
-"""Classes whose candidates are kept from round to round; some 140 KB each on 5,000 nodes."""
+"""Greatest number of classes whose candidates are kept between rounds; some 140 KB each on 5,000 nodes."""
 
 
 class Candidates:
-    """All nodes for one class of pods (in one namespace, where that matters)."""
+    """Masks and scores of all nodes for one class of pods (in one namespace, if pod affinity depends on it)."""
 
     __slots__ = ("allowed", "clock", "full", "later", "layout", "made_for", "now", "refusals", "score", "verdicts")
 
@@ -37,13 +36,13 @@ class Candidates:
         width = len(table.nodes)
         self.layout = table.layout
         self.clock = -1
-        """When the resources of nodes were last looked at (`NodeTable.clock`)."""
+        """Time of the last update of scores (`NodeTable.clock`)."""
         self.full = -1
-        """By the table's clock: no node has room, nor will have."""
+        """Time since which no node has or will have room (`NodeTable.clock`)."""
         self.made_for: object = None
-        """Stands for the session in which the masks were made; it does not hold the session itself, which holds the class."""
+        """Token of the session in which the masks were made; not the session itself, which refers to the class."""
         self.refusals: tuple[int, dict[str, int], dict[str, float]] = (-1, {}, {})
-        """By the table's clock: why no node takes a pod of the class."""
+        """Time (`NodeTable.clock`), and reasons why no node takes a pod of the class."""
         self.verdicts: list[Verdict] = []
         self.allowed: Mask = np.zeros(width, np.bool_)
         self.score: Scores = np.zeros(width)
@@ -59,7 +58,7 @@ class Placement:
 
         Args:
             session: the session.
-            kept: candidates of classes from earlier sessions with the same plugins; those of another layout are made anew.
+            kept: candidates of classes from earlier sessions with the same plugins; those of another layout are recomputed.
         """
         self._session = session
         self._token = object()
@@ -72,13 +71,13 @@ class Placement:
         self._pod_predicates = _flat(session, "pod_predicate")
 
     def candidates(self, task: Task) -> Candidates:
-        """Return the candidates of a task's class, up to date but for what depends on other pods."""
+        """Return the up-to-date candidates of a task's class, without terms that depend on other pods."""
         found = self._judged(task)
         self._look(found, task.pod_class)
         return found
 
     def _judged(self, task: Task) -> Candidates:
-        """Return the candidates of a task's class with their masks up to date; scores may be those of an earlier moment."""
+        """Return the candidates of a task's class with up-to-date masks; scores may be outdated."""
         pod_class = task.pod_class
         self._session.about = task.job.key
         found = self._kept.get(pod_class)
@@ -92,7 +91,7 @@ class Placement:
         return found
 
     def _judge(self, found: Candidates, pod_class: PodClass) -> None:
-        """Make the masks of a class; if they are not what they were, all nodes are looked at again."""
+        """Compute the masks of a class; if they changed, all nodes are scored again."""
         verdicts = [verdict for predicate in self._predicates for verdict in predicate(pod_class)]
         judged, found.made_for = found.made_for is not None, self._token
         if judged and len(verdicts) == len(found.verdicts) and all(map(is_, verdicts, found.verdicts)):
@@ -104,7 +103,7 @@ class Placement:
         found.verdicts, found.allowed = verdicts, allowed
 
     def _look(self, found: Candidates, pod_class: PodClass) -> None:
-        """Score the nodes that changed since the class last looked."""
+        """Score the nodes that changed since the last update."""
         table = self._table
         if found.clock == table.clock:
             return
@@ -136,7 +135,7 @@ class Placement:
     def best(self, task: Task) -> tuple[Node, bool] | None:
         """Return the best node for a task, and whether there is room on it now; `None`: no node will have room.
 
-        Volcano: nodes with room now go before those that only will have it; ties go to the first by name.
+        Volcano: nodes with room now come before nodes that will have room; of equal scores the first name wins.
         """
         found = self._judged(task)
         if self._is_full(found, task.pod_class):
@@ -157,7 +156,7 @@ class Placement:
         return None
 
     def _is_full(self, found: Candidates, pod_class: PodClass) -> bool:
-        """Return whether it is known that no node has room or will have it: only nodes that changed since are looked at."""
+        """Return whether no node has or will have room, examining only nodes that changed since this last held."""
         table = self._table
         if 0 <= found.full < table.freed:
             changed = np.flatnonzero(table.changed > found.full)
@@ -166,7 +165,7 @@ class Placement:
         return found.full >= 0
 
     def _extra(self, task: Task, now: Scores, later: Scores) -> Scores | None:
-        """Return what depends on other pods: minus infinity where they keep the task away, and their part of the score."""
+        """Return terms that depend on other pods: minus infinity on excluded nodes, and their part of the score."""
         extra: Any = None
         verdicts = list(self._pod_verdicts(task))
         if verdicts:
@@ -193,7 +192,7 @@ class Placement:
             yield from predicate(task.pod_class, task.job.namespace, gone)
 
     def resolvable(self, task: Task) -> NDArray[np.intp]:
-        """Return the rows of nodes that refuse a task for nothing that evicting pods could not change, the best first."""
+        """Return the rows of nodes where evictions could make room for a task, best first."""
         found = self.candidates(task)
         width = len(self._table.nodes)
         verdicts = [*found.verdicts, *self._pod_verdicts(task)]
@@ -202,7 +201,7 @@ class Placement:
         return order[possible[order]]
 
     def scores(self, task: Task) -> Scores:
-        """Return the scores of all nodes for a task, whether or not they let it in."""
+        """Return the scores of all nodes for a task, feasible or not."""
         return self._full_score(task, self.candidates(task), np.ones(len(self._table.nodes), np.bool_))
 
     def _full_score(self, task: Task, found: Candidates, feasible: Mask) -> Scores:
@@ -215,27 +214,27 @@ class Placement:
         return score
 
     def passes(self, task: Task, node: Node, without: AbstractSet[Task] | None = None) -> bool:
-        """Return whether a node refuses a task for nothing but resources.
+        """Return whether a node passes all predicates for a task, resources aside.
 
         Args:
             task: the task.
             node: the node.
-            without: tasks that count as gone; `None`: those that the session has evicted.
+            without: tasks that count as gone; `None`: the session's evicted ones.
         """
         found = self.candidates(task)
         return bool(found.allowed[node.row]) and all(verdict.passes[node.row] for verdict in self._pod_verdicts(task, without))
 
     def room(self, task: Task, node: Node) -> bool:
-        """Return whether a node will have room for a task once everything that is being released is."""
+        """Return whether a node will have room for a task once all releasing pods are gone."""
         after = self._table.future[:, node.row, None] - task.pod_class.vector
         return bool((after >= task.pod_class.least).all())
 
     def refusals(self, task: Task) -> tuple[dict[str, int], dict[str, float]]:
-        """Say why no node takes a task.
+        """Return the reasons why no node takes a task.
 
         Returns:
-            Word → number of nodes where that is the first thing that fails, resources last: first those of which even an empty
-            node has too little. And of the resources, how much is missing on the node that comes nearest in each.
+            Reason → number of nodes where it is the first to fail, resources last, of these first those too large for an empty
+            node. And resource → missing amount on the node that misses least.
         """
         found, clock = self._judged(task), self._table.clock
         pod_verdicts = list(self._pod_verdicts(task))
@@ -275,7 +274,7 @@ def _all(verdicts: list[Verdict], width: int) -> Mask:
 
 
 def _scaled(preferences: list[Preference], feasible: Mask) -> Scores:
-    """Add up scores, each scaled so that of the feasible nodes the best has 100 and the worst 0 (Kubernetes)."""
+    """Sum scores, each scaled to 0 (worst) to 100 (best) over the feasible nodes (Kubernetes)."""
     total = np.zeros(len(feasible))
     if feasible.any():
         for weight, raw in preferences:

@@ -1,6 +1,6 @@
-"""What plugins answer with: keys that order, votes, verdicts on nodes.
+"""Results of plugins: order keys, votes, verdicts on nodes.
 
-What has the smaller key comes first, and the next plugin decides between equals. Masks and scores are arrays over the nodes of the
+The smaller key comes first; the next plugin decides between equal ones. Masks and scores are arrays over the nodes of the
 session's table.
 """
 
@@ -28,43 +28,43 @@ Key: TypeAlias = "float | tuple[object, ...]"
 Mask = NDArray[np.bool_]
 Scores = NDArray[np.float64]
 Preference = tuple[float, Scores]
-"""A weight and scores of all nodes in any unit, the larger the better."""
+"""Weight, and scores of all nodes in any unit; larger is better."""
 
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """What one predicate says of all nodes."""
+    """Result of one predicate for all nodes."""
 
     reason: ReasonCode
-    """Why a node is refused."""
+    """Reason of nodes that fail."""
     passes: Mask
     resolvable: bool = True
-    """Evicting pods could change it (Kubernetes `Unschedulable`; else `UnschedulableAndUnresolvable`)."""
+    """Evictions could change it (Kubernetes `Unschedulable`; else `UnschedulableAndUnresolvable`)."""
 
 
 @dataclass(slots=True, frozen=True)
 class Invalid:
-    """Why a job cannot be scheduled at all."""
+    """Reason why a job cannot be scheduled at all."""
 
     reason: ReasonCode
     subject: str
-    """The role or the sub-group that is meant; empty: the job."""
+    """Role or sub-group concerned; empty: the job."""
 
 
 @dataclass(slots=True, frozen=True)
 class QueueShare:
-    """What a queue is to have, by the plugin that limits queues."""
+    """Share that a queue deserves, from the plugin that limits queues."""
 
     plugin: str
     deserved: Amounts
     limit: Amounts
-    """At most; a resource that it lacks, or of which there may be any amount, is not limited."""
+    """Greatest amounts; an absent or infinite resource is not limited."""
     share: float
-    """What the queue holds of what it deserves: of the resource of which that is most."""
+    """Share of its deserved resources that the queue holds, the largest over all resources."""
 
 
 class Rows:
-    """What is left of some nodes with one more pod of a class, which plugins score by.
+    """Free resources of some nodes with one more pod of a class, the basis of scores.
 
     Arrays are resources by nodes, in the order of `NodeTable.resources`.
     """
@@ -73,8 +73,8 @@ class Rows:
 
     def __init__(self, table: NodeTable, pod_class: PodClass, rows: slice | NDArray[np.intp]) -> None:
         self.rows = rows
-        """Which nodes."""
+        """Rows of the nodes."""
         self.after = table.idle[:, rows] - pod_class.vector
-        """Amounts; below 0 where it does not fit."""
+        """Free amounts; below 0 where the pod does not fit."""
         self.left = self.after * table.inverse[:, rows]
-        """`after` as fractions of what the nodes have; 0 where they have nothing."""
+        """`after` as fractions of allocatable resources; 0 where a node has none."""

@@ -1,4 +1,4 @@
-"""The state of the shard as records of its snapshot: a job is its group, a head and pages of attempts, so none grows with it."""
+"""State of the shard as snapshot records: a job is a group, a head and pages of attempts, so every record is bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["dump", "load", "records"]
 
 
 class _Cluster(Struct, array_like=True):
-    """A cluster but for its nodes and other objects."""
+    """Cluster without its nodes and other objects."""
 
     rounds: int
     own: tuple[Micros, str] | None
@@ -46,7 +46,7 @@ _read_group: Final = msgpack.Decoder(Group).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_notice: Final = msgpack.Decoder(Notice).decode
 _read_cluster: Final[Callable[[bytes], _Cluster | int]] = msgpack.Decoder(_Cluster | int).decode
-"""A number: rounds that have ended in a cluster of which nothing is known any more."""
+"""Decodes a cluster; a bare number: rounds that have ended in a forgotten cluster."""
 
 
 def records(state: State) -> Iterator[str]:
@@ -62,7 +62,7 @@ def records(state: State) -> Iterator[str]:
 
 
 def dump(state: State, record: str) -> bytes | None:
-    """Return what a record is to hold; `None` if there is no such thing."""
+    """Return the content of a record; `None`: its subject does not exist."""
     thing = thing_named(record)
     if thing is not None:
         return dump_thing(state.facts, thing)

@@ -1,4 +1,4 @@
-"""How queues, nodes, tenants and pod groups stand, read from the shard's state; shares are those that a session works with."""
+"""Status of queues, nodes, tenants and pod groups, read from the shard's state; shares are those of a session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class JobName(NamedTuple):
-    """What the job events call a job."""
+    """Name of a job in the job events."""
 
     namespace: str
     name: str
@@ -41,16 +41,16 @@ class JobName(NamedTuple):
 
 
 Names = Mapping[str, JobName]
-"""Id of a job → what it is called."""
+"""Id of a job → name."""
 Whole = dict[str, int]
-"""Resource → amount: memory in bytes, everything else in thousandths."""
+"""Resource → amount: memory in bytes, all others in thousandths."""
 
 _NAMELESS: Final = JobName("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """The pod group of a job that is not over."""
+    """Pod group of an unfinished job."""
 
     cluster: str
     job: str
@@ -62,19 +62,19 @@ class GroupStatus:
     priority: int
     min_available: int
     tasks: dict[str, int]
-    """Task → members that the group needs of it, where it says so."""
+    """Task → its minimum members, where stated."""
     members: dict[Status, int]
-    """State → how many pods."""
+    """State → number of pods."""
     reason: JobExplained | None
-    """Why it waits, as was last written down; `None`: nothing is said to hold it up."""
+    """Last published pending reason; `None`: none."""
     promised: tuple[str, ...]
-    """Nodes on which its pods get places that others are about to leave."""
+    """Nodes that its pods are promised once others have left them."""
     held: bool
-    """Nothing is decided about it now: it is parked, being stopped or restarted, or was refused a moment ago."""
+    """It is not scheduled now: it is parked, stopping or restarting, or pauses after a refusal."""
 
     @property
     def waits(self) -> bool:
-        """Whether it waits to be let in, or some of its pods wait for nodes."""
+        """Whether it awaits admission, or some of its pods await nodes."""
         return self.phase in {"", "Pending"} or self.members.get("Pending", 0) > 0
 
     def document(self) -> dict[str, Any]:
@@ -100,12 +100,12 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """A queue. Its sums are over the jobs that Lahar schedules in it and in the queues below it."""
+    """Queue; its sums are over the jobs that Lahar schedules in it and in the queues below it."""
 
     cluster: str
     name: str
     state: str
-    """`Open`, `Closing` (closed, and some of its jobs are not over), `Closed`, or `Unknown`."""
+    """`Open`, `Closing` (closed with unfinished jobs), `Closed`, or `Unknown`."""
     parent: str
     weight: int
     priority: int
@@ -113,22 +113,22 @@ class QueueStatus:
     capability: Whole
     guarantee: Whole
     allocated: Whole
-    """Of pods that have a node and are not on their way out."""
+    """Resources of pods that have a node and are not releasing."""
     requested: Whole
-    """… and of those that wait."""
+    """`allocated`, plus the requests of pending pods."""
     plugin: str
-    """Who says what follows, `proportion` or `capacity`; empty: no plugin limits queues, or the queue has no jobs to share for."""
+    """Plugin of the following fields, `proportion` or `capacity`; empty: no plugin limits queues, or the queue has no jobs."""
     deserved: Whole
     limit: Whole
-    """The most that it may hold; a resource that it lacks is not limited."""
+    """Greatest amounts that it may hold; an absent resource is not limited."""
     share: float | None
-    """What it holds of what it deserves: of the resource of which that is most."""
+    """Share of its deserved resources that it holds, the largest over all resources."""
     overused: bool
-    """It holds all that it deserves: it gets no more until others have theirs."""
+    """It holds its deserved resources, and gets no more until others have theirs."""
     jobs: dict[str, int]
-    """Phase of the pod group → how many jobs."""
+    """Phase of the pod group → number of jobs."""
     waiting: tuple[GroupStatus, ...]
-    """Its own jobs that wait, in their order."""
+    """Its own pending jobs, in order."""
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -139,7 +139,7 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """A pod on a node."""
+    """Pod on a node."""
 
     job: str
     """Id."""
@@ -151,7 +151,7 @@ class PodStatus:
     attempt: int
     status: Status
     ours: bool
-    """Lahar has placed it."""
+    """Placed by Lahar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,9 @@ class NodeStatus:
     allocatable: Whole
     used: Whole
     idle: Whole
-    """Below 0: its pods take more than it has."""
+    """Negative: its pods take more than it has."""
     releasing: Whole
-    """What is used by pods that are on their way out."""
+    """Resources of releasing pods."""
     pods: tuple[PodStatus, ...]
 
     def document(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class NodeStatus:
 
 
 class QuotaStatus(NamedTuple):
-    """A quota of a namespace, as it was observed."""
+    """Observed quota of a namespace."""
 
     namespace: str
     hard: Whole
@@ -190,22 +190,22 @@ class QuotaStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TenantStatus:
-    """A tenant: one that was applied, or to whom a job that is not over belongs."""
+    """Tenant that was applied, or that has an unfinished job."""
 
     cluster: str
     name: str
     weight: int
-    """Of its share, which plugin `fairshare` compares."""
+    """Weight of its share, which plugin `fairshare` compares."""
     namespaces: tuple[str, ...]
-    """Of its jobs, and its own."""
+    """Its own namespaces, and those of its jobs."""
     jobs: int
-    """Jobs that are not over."""
+    """Number of unfinished jobs."""
     waiting: int
-    """Those of them that wait for the scheduler."""
+    """Number of unfinished jobs that await the scheduler."""
     allocated: Whole
-    """Of its pods that have a node and are not on their way out, whoever has placed them."""
+    """Resources of its pods that have a node and are not releasing, placed by any scheduler."""
     quotas: tuple[QuotaStatus, ...]
-    """Of its namespaces."""
+    """Quotas of its namespaces."""
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -222,7 +222,7 @@ class TenantStatus:
 
 
 def _whole(amounts: Mapping[str, float]) -> Whole:
-    """Return amounts that somebody has or may have, rounded down."""
+    """Return amounts rounded down."""
     return {name: floor(amount) for name, amount in sorted(amounts.items()) if amount and isfinite(amount)}
 
 
@@ -230,7 +230,7 @@ def _whole(amounts: Mapping[str, float]) -> Whole:
 
 
 def group_statuses(state: State, names: Names) -> list[GroupStatus]:
-    """Return the pod groups, by cluster and in the order in which their jobs were opened."""
+    """Return the pod groups, by cluster and in the order of their jobs' opening."""
     known = [one for one in state.jobs.values() if one.model is not None and not one.head.finished]
     known.sort(key=lambda one: (one.head.cluster, one.head.created, one.id))
     return [_group(one, one.model, names) for one in known if one.model is not None]
@@ -265,9 +265,9 @@ def queue_statuses(state: State, names: Names, now: Micros) -> list[QueueStatus]
     """Return the queues by cluster and name.
 
     Args:
-        state: of the shard.
-        names: of its jobs.
-        now: the time of the session that is asked for shares and orders (microseconds).
+        state: state of the shard.
+        names: names of its jobs.
+        now: time of the session that computes shares and orders (microseconds).
 
     Raises:
         PluginError: a plugin fails.
@@ -331,7 +331,7 @@ def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) ->
     for task in node.tasks.values():
         if task.status == "Releasing":
             add(releasing, task.pod_class.items)
-    # A resource that the node has none of, and of which nothing is taken, is left out.
+    # Resources that the node lacks, and of which nothing is taken, are omitted.
     used = {name: node.allocatable.get(name, 0) - amount for name, amount in idle.items()}
     return NodeStatus(
         cluster.id,

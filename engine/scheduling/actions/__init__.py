@@ -1,4 +1,4 @@
-"""Actions: what a session does, in the configured order."""
+"""Actions of a session, by name; the configuration gives their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIONS: Final[Mapping[str, Callable[[Session, Placement], None]]] = {
     "reclaim": reclaim,
     "shuffle": shuffle,
 }
-"""Name in the configuration → the action."""
+"""Name in the configuration → action."""
 
 EVICTED_BY: Final[Mapping[str, EvictionReason]] = {"preempt": "Preempted", "reclaim": "Reclaimed", "shuffle": "Shuffled"}
-"""Those that send pods away → the reason that these are told."""
+"""Action that evicts → reason of its evictions."""

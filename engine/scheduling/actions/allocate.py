@@ -1,4 +1,4 @@
-"""Allocate: place the pods of jobs that have been let in, a gang whole or not at all."""
+"""Allocate: place the pods of admitted jobs, a gang whole or not at all."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["allocate", "explain_refusal"]
 _ENDING: Final = frozenset(
     {"InsufficientResource", "HostPort", "PodAffinity", "PodAntiAffinity", "TopologySpread", "RevocableZone"}
 )
-"""Reasons of nodes that go with the pods, or the hours, that they are due to."""
+"""Node reasons that end when pods leave or hours change."""
 
 _Refused: TypeAlias = dict[tuple[PodClass, str, str], tuple[int, Reason]]
-"""Class, namespace and role of pods that no node takes → at which revision of the cluster, and why."""
+"""Class, namespace and role of pods that no node takes → revision of the cluster, reason."""
 
 
 def allocate(session: Session, placement: Placement) -> None:
-    """Place pods: the first queue's first job until it is ready, then whoever is first by then.
+    """Place pods of the first queue's first job until it is ready, then choose the first queue and job again.
 
-    Volcano: an overused queue is left out for the rest of the action; a job that is ready goes on later with what is left of
-    it, so queues share at the granularity of gangs. Before all others come the jobs for which a notice has freed a place.
+    Volcano: an overused queue is skipped for the rest of the action; a ready job is queued again with its remaining tasks, so
+    queues share at the granularity of gangs. Jobs for which a notice has reserved nodes come before all others.
     """
     session.begin("allocate")
     if "enqueue" not in session.configuration.actions:
@@ -71,16 +71,16 @@ def allocate(session: Session, placement: Placement) -> None:
                 jobs[queue.name].push(job)
             if session.decided == decided:
                 hopeless.add(job)
-            if len(session.cluster.moved) > moved:  # else the queue is still the first
+            if len(session.cluster.moved) > moved:  # otherwise the queue is still the first
                 queues.push(queue)
                 break
 
 
 def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job, refused: _Refused) -> bool:
-    """Return whether a job whose pods are all alike has no place for any of them, and say why.
+    """Return whether no node takes any of a job's pods, all of one class, and record the reason.
 
-    `_place` finds the same. Most jobs that wait in an overloaded cluster are such, and this costs a tenth; of those that are alike,
-    the first is looked at.
+    A shortcut for `_place` at a tenth of its cost: most pending jobs of an overloaded cluster are such. Only the first pod is
+    examined.
     """
     tasks = [*job.with_status("Pending").values()]
     if not tasks or job.sub_groups is not None or job.key in session.failed_roles:
@@ -91,7 +91,7 @@ def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job,
     if len(tasks) > 1 and any(other.pod_class is not pod_class or other.role != task.role for other in tasks):
         return False
     if not session.allocatable(queue, task):
-        if len(tasks) > 1:  # a plugin may judge each by itself
+        if len(tasks) > 1:  # a plugin may answer for each pod on its own
             return False
         explain_limit(session, job, queue, task)
         return True
@@ -110,7 +110,7 @@ def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job,
 
 
 def _pending(session: Session, job: Job) -> list[list[Task]]:
-    """Return a job's tasks that allocate places, by sub-group, those of none as the last one: in each list the first one last."""
+    """Return a job's tasks to place, by sub-group, tasks without one last; each list ends with its first task."""
     found = []
     for task in job.with_status("Pending").values():
         if task.pod_class.shape.scheduling_gates:
@@ -124,7 +124,7 @@ def _pending(session: Session, job: Job) -> list[list[Task]]:
 
 
 def _place(session: Session, placement: Placement, queue: Queue, job: Job, groups: list[list[Task]]) -> bool:
-    """Place a job's tasks until it is ready; decide if it is, keep what it is promised if it may, else undo everything.
+    """Place a job's tasks until it is ready, then commit; keep promised nodes if plugins permit, otherwise discard.
 
     Returns whether the job is ready.
 
@@ -133,7 +133,7 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
         placement: finds nodes.
         queue: the job's queue.
         job: the job.
-        groups: its tasks that are left, at least one; those that were tried are taken out.
+        groups: its remaining tasks, at least one; tried ones are removed.
     """
     statement = Statement(session)
     if job.sub_groups is not None:
@@ -150,7 +150,7 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
         statement.discard()
         if too_large:
             session.explain_size(job)
-        else:  # it goes on in the next round
+        else:  # continued in the next round
             session.explain(job, "Waiting", subject=queue.name)
         return False
     if ready:
@@ -163,9 +163,9 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
 
 
 def _place_reserved(session: Session, placement: Placement, waiting: dict[str, list[Job]], kept: dict[str, Statement]) -> None:
-    """Place the jobs for which notices have freed places, and keep those that they cannot take now.
+    """Place the jobs for which notices have reserved nodes, and reserve what they cannot take yet.
 
-    Places that evictions at once have freed for others are kept by then.
+    Nodes freed by immediate evictions are reserved before.
     """
     for job in session.cluster.with_reservations():
         if job in waiting.get(job.queue, ()):
@@ -180,9 +180,9 @@ def _place_reserved(session: Session, placement: Placement, waiting: dict[str, l
 
 
 def _keep_place(session: Session, placement: Placement, job: Job) -> None:
-    """Keep what a gang still needs from everybody else until the end of the session.
+    """Reserve what a gang still needs until the end of the session.
 
-    It may be held after a binding that failed, or some of its places may be gone.
+    The gang may be held after a failed binding, or some of its nodes may be gone.
     """
     kept = Statement(session)
     for task in session.in_order(job.with_status("Pending").values()):
@@ -195,7 +195,7 @@ def _keep_place(session: Session, placement: Placement, job: Job) -> None:
 
 
 def _place_claimants(session: Session, placement: Placement, waiting: dict[str, list[Job]], kept: dict[str, Statement]) -> None:
-    """Place the pods for which others were evicted, and keep from everybody else the places that are not free yet."""
+    """Place the pods for which others were evicted, and reserve the nodes that are not free yet."""
     claimants = {key: session.cluster.jobs[key] for key in kept}
     ready = {job.key for jobs in waiting.values() for job in jobs}
     for key, places in kept.items():
@@ -210,25 +210,25 @@ def _place_claimants(session: Session, placement: Placement, waiting: dict[str, 
         while groups and _place(session, placement, job.path[0], job, groups):
             pass
         session.at_end.append(_keep_claims(session, placement, job).discard)
-    if kept and not ready <= kept.keys():  # others may have the places when time is over
+    if kept and not ready <= kept.keys():  # the reservation ends with its time
         session.look_again(min(place.until for job in claimants.values() for place in job.claims.values()))
 
 
 def _keep_all_claims(session: Session, placement: Placement) -> dict[str, Statement]:
-    """Keep the places of all jobs for which others were evicted, by job, but for those whose queue is overused.
+    """Reserve the nodes of all jobs for which others were evicted, by job, except in overused queues.
 
-    All places are kept before any is taken: nobody takes another's. Those of a job about which nothing is decided now are kept as
-    well: it may be left alone after a binding that failed.
+    All are reserved before any is used, so no job takes another's. A held job's nodes are reserved too: it may be pausing after
+    a failed binding.
     """
     claimants = [session.cluster.jobs[key] for key in sorted(session.cluster.claimants - session.failed.keys())]
     return {job.key: _keep_claims(session, placement, job) for job in claimants if job.path and not session.overused(job.path[0])}
 
 
 def _keep_claims(session: Session, placement: Placement, job: Job) -> Statement:
-    """Promise pods the places that are kept for them, where these still suit them and their queue.
+    """Pipeline pods to their reserved nodes, where these still suit the pods and their queue.
 
-    What was taken from another queue, a queue gets as long as it may reclaim it. What it held before, it gets within its limits,
-    whatever it deserves: else its pods would be evicted for those of other queues.
+    Resources taken from another queue are kept as long as the queue may reclaim. Resources that the queue held before are kept
+    within its limit, whatever it deserves: otherwise its pods would have been evicted in favour of other queues.
     """
     kept, queue = Statement(session), job.path[0]
     for task in session.in_order(job.with_status("Pending").values()):
@@ -239,13 +239,13 @@ def _keep_claims(session: Session, placement: Placement, job: Job) -> Statement:
 
 
 def _best(session: Session, placement: Placement, task: Task) -> tuple[Node, bool] | None:
-    """Return the best node for a task with room now, else the one where its place is kept, else the best that will have room."""
+    """Return the best node with room now, else the task's reserved node, else the best node that will have room."""
     best, claimed = placement.best(task), _claimed_node(session, placement, task)
     return best if claimed is None or (best is not None and best[1]) else (claimed, False)
 
 
 def _claimed_node(session: Session, placement: Placement, task: Task) -> Node | None:
-    """Return the node where a place is kept for a task, if it has room for it or will have it."""
+    """Return the reserved node of a task if it has or will have room."""
     place = task.job.claims.get(task.key)
     node = None if place is None or place.until <= session.now else session.cluster.nodes.get(place.node)
     return node if node is not None and placement.passes(task, node) and placement.room(task, node) else None
@@ -261,16 +261,16 @@ def _place_tasks(
     failed: set[str],
     enough: Callable[[], bool],
 ) -> Task | None:
-    """Place tasks until there are enough; return one that found no node, or `None`.
+    """Place tasks until `enough`; return a task that found no node, or `None`.
 
     Args:
         session: the session.
         placement: finds nodes.
         queue: the job's queue.
         job: the job.
-        tasks: those that are left; those that were tried are taken out.
+        tasks: remaining tasks; tried ones are removed.
         statement: takes the moves.
-        failed: roles of tasks that found no node; they are not tried again, and more are noted.
+        failed: roles of tasks that found no node; they are skipped, and new ones are added.
         enough: whether to stop.
     """
     refused: Task | None = None
@@ -310,7 +310,7 @@ def _place_sub_groups(
     groups: list[list[Task]],
     statement: Statement,
 ) -> Task | None:
-    """Place a job's sub-groups one after the other, each whole or not at all, until the job is ready; tasks of none come last."""
+    """Place a job's sub-groups in turn, each whole or not at all, until the job is ready; tasks without one come last."""
     refused: Task | None = None
     for at in range(len(groups) - 1, -1, -1):
         tasks = groups[at]
@@ -334,7 +334,7 @@ def _place_sub_groups(
 
 
 def _explain(session: Session, placement: Placement, job: Job, refused: Task | None, *, ready: bool, placed: int) -> None:
-    """Say why a task of a job found no node: what most nodes refuse it for, and what is missing."""
+    """Record why a task found no node: the reason of most nodes, and the missing amounts."""
     if refused is not None:
         if not _cluster_too_small(session, job):
             explain_refusal(session, placement, job, refused, "GangNotComplete" if placed and not ready else None)
@@ -343,14 +343,14 @@ def _explain(session: Session, placement: Placement, job: Job, refused: Task | N
 
 
 def _cluster_too_small(session: Session, job: Job) -> bool:
-    """Record that even an empty cluster has too little for a job's gang; return whether it is so."""
+    """Record that a job's gang exceeds an empty cluster; return whether it does."""
     return explain_too_small(session, job, "ClusterTooSmall", "", "", job.min_resources or {}, session.total)
 
 
 def explain_refusal(session: Session, placement: Placement, job: Job, task: Task, code: ReasonCode | None = None) -> None:
-    """Record why no node takes a task: what most nodes refuse it for, unless `code` says more.
+    """Record why no node takes a task: the reason of most nodes, unless `code` is given.
 
-    That nodes are too small is the reason only if nothing can end that would make one of the nodes take it.
+    `NodeTooSmall` is the reason only if no other node could take the task once pods end.
     """
     nodes, missing = placement.refusals(task)
     words = {word: word.partition("/")[0] for word in nodes}
@@ -365,10 +365,10 @@ def explain_refusal(session: Session, placement: Placement, job: Job, task: Task
 
 
 def may_still_be_ready(job: Job, failed: set[str]) -> bool:
-    """Return whether a job can become ready though tasks of some roles found no node (Volcano `NeedContinueAllocating`).
+    """Return whether a job can become ready although tasks of some roles found no node (Volcano `NeedContinueAllocating`).
 
-    If its minimum is less than the sum of the roles' minima, enough of its tasks must be left in other roles; else each role that
-    failed must have its minimum already.
+    If its minimum is below the sum of the roles' minima, other roles must have enough tasks; otherwise each failed role must
+    have its minimum already.
     """
     if job.min_member < job.role_minimum_total:
         lost = sum(job.role_pending.get(role, 0) for role in failed)

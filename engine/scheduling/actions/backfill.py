@@ -1,4 +1,4 @@
-"""Backfill: place pods that ask for nothing."""
+"""Backfill: place best-effort pods."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["backfill", "best_effort_tasks"]
 
 
 def backfill(session: Session, placement: Placement) -> None:
-    """Place best-effort pods one by one, each on the best node that lets it in, whatever its gang.
+    """Place best-effort pods one by one, each on its best node, whatever the state of its gang.
 
-    Volcano: those that were only promised a place are placed anew.
+    Volcano: pipelined ones are placed again.
     """
     session.begin("backfill")
     for task in best_effort_tasks(session):
@@ -36,7 +36,7 @@ def backfill(session: Session, placement: Placement) -> None:
 
 
 def best_effort_tasks(session: Session) -> list[Task]:
-    """Return the tasks that backfill places: queue by queue, job by job, in their order."""
+    """Return the tasks to backfill, in the order of queues, jobs and tasks."""
     waiting: dict[str, list[Job]] = {}
     for job in session.schedulable(lambda job: job.waiting_best_effort or job.with_status("Pipelined")):
         waiting.setdefault(job.queue, []).append(job)

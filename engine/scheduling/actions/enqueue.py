@@ -1,4 +1,4 @@
-"""Enqueue: let pending jobs in, so that later actions try to place their pods."""
+"""Enqueue: admit pending jobs, so that later actions place their pods."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from engine.scheduling.session import Session
 __all__ = ["admit", "enqueue"]
 
 _Next: TypeAlias = tuple[tuple[object, ...], Job, EquivalenceClass | None]
-"""Its place in the queue, a job, and its kind; `None`: it is asked for itself."""
+"""Order key, job, and its equivalence class; `None`: the job is examined on its own."""
 
 
 def enqueue(session: Session, placement: Placement) -> None:
-    """Ask for each pending job whether it is let in; one of each queue in turn.
+    """Ask plugins to admit each pending job, one of each queue in turn.
 
-    Volcano: a job without minimum resources is let in at once; one that is refused does not hold up those behind it. So is a
-    privileged one, for which there is room once others have been given notice. Whoever is behind a refused job of the same kind is
-    refused, too, and is asked again only for the figures, once others have been let in meanwhile.
+    Volcano: a job without minimum resources is admitted at once; a refused job does not block those behind it. A privileged job
+    is admitted too: it gets room once notices are executed. A refusal holds for all later jobs of the class, which are asked
+    again only for the missing amounts, after other jobs were admitted.
     """
     del placement
     session.begin("enqueue")
@@ -37,7 +37,7 @@ def enqueue(session: Session, placement: Placement) -> None:
                 session.explain(job, "QueueNotFound", subject=job.queue)
     for kind in session.pending_queue:
         waiting.setdefault(kind.queue, []).append((session.job_key(kind.first), kind.first, kind))
-    # No list is reordered meanwhile: keys grow with what is placed, and nothing is placed here.
+    # Order keys grow only with placements, and none is made here: no list is reordered.
     for found in waiting.values():
         heapify(found)
     queues: Ordered[Queue] = Ordered(session.cluster, session.queue_key, [session.cluster.queues[name] for name in waiting])
@@ -47,7 +47,7 @@ def enqueue(session: Session, placement: Placement) -> None:
         while waiting[queue.name]:
             key, job, of = heappop(waiting[queue.name])
             if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
-                session.job_enqueued(job)  # before it has claims of its own, or it would count twice
+                session.job_enqueued(job)  # before its inqueue resources count, or they would count twice
                 admit(session, job)
                 again = refused.pop(queue.name, [])
                 if of is not None:
@@ -59,7 +59,7 @@ def enqueue(session: Session, placement: Placement) -> None:
                         heappush(waiting[queue.name], ((*order, created, name), following, other))
                 queues.push(queue)
                 break
-            # Nothing has changed: the queue is still the first.
+            # Nothing has changed, so the queue is still the first.
             if job.key not in session.outcome.explained:
                 session.explain(job, "Waiting", subject=queue.name)
             if of is not None:
@@ -68,7 +68,7 @@ def enqueue(session: Session, placement: Placement) -> None:
 
 
 def admit(session: Session, job: Job) -> None:
-    """Let a job in."""
+    """Admit a job: its group is Inqueue, and its minimum resources count."""
     job.phase = "Inqueue"
     session.cluster.note(job)
     session.pending_queue.take_out(job)

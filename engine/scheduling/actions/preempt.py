@@ -1,4 +1,4 @@
-"""Preempt: within a queue, the pods of more important jobs take the place of others'; within a job, of its own lesser ones."""
+"""Preempt: in a queue jobs of higher priority replace pods of others; in a job tasks of higher priority replace its own."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _EVICTABLE: Final[tuple[Status, ...]] = ("Running", "Bound")
 
 
 def preempt(session: Session, placement: Placement) -> None:
-    """Preempt for the jobs that starve, as their queue says: pods at once, whole jobs after a notice, or nobody.
+    """Preempt for starving jobs, in the mode of their queue: pods at once, whole jobs after a notice, or none.
 
-    Volcano: between jobs a statement is decided if the whole job is pipelined; within a job after each task, until one fails.
-    Argument `enableTopologyAwarePreemption`: dry runs choose the node whose victims matter least.
+    Volcano: between jobs a statement is committed if the whole job is pipelined; within a job after each task, until one fails.
+    Argument `enableTopologyAwarePreemption`: dry runs choose the node with the least important victims.
     """
     dry_run = session.begin("preempt").truth("enableTopologyAwarePreemption", default=False)
     waiting = starving(session)
@@ -62,7 +62,7 @@ def _preempt_at_once(session: Session, placement: Placement, waiting: dict[str, 
 
 @dataclass(slots=True, frozen=True)
 class _Search:
-    """What looking for nodes and victims takes."""
+    """Arguments of a search for nodes and victims."""
 
     session: Session
     placement: Placement
@@ -70,7 +70,7 @@ class _Search:
 
 
 def _running(session: Session) -> dict[str, list[Task]]:
-    """Return the pods that may be evicted, by queue."""
+    """Return evictable running pods, by queue."""
     found: dict[str, list[Task]] = {}
     for job in session.pending_queue.others.values():
         found.setdefault(job.queue, []).extend(evictable(session, [job], *_EVICTABLE))
@@ -78,14 +78,14 @@ def _running(session: Session) -> dict[str, list[Task]]:
 
 
 def _preemptors(session: Session, job: Job) -> list[Task]:
-    """Return a job's pending tasks that may preempt, the first one last."""
+    """Return a job's pending tasks that may preempt, in reverse order."""
     found = [task for task in job.with_status("Pending").values() if may_preempt(task)]
     found.sort(key=session.task_key, reverse=True)
     return found
 
 
 def _preempt_others(search: _Search, queue: Queue, job: Job, others: Evictable) -> bool:
-    """Preempt other jobs of the queue for a job, for all of what it needs or for nothing; return whether there were any."""
+    """Preempt other jobs of the queue until a job is pipelined whole, or discard; return whether there were victims."""
     session = search.session
     statement = Statement(session)
     tasks = _preemptors(session, job)
@@ -104,13 +104,13 @@ def _preempt_others(search: _Search, queue: Queue, job: Job, others: Evictable) 
     else:
         statement.discard()
         found = False
-        if job.key not in session.outcome.explained:  # what allocate lacked says more
+        if job.key not in session.outcome.explained:  # the reason of allocate is more specific
             session.explain(job, "NoVictims", subject=queue.name)
     return found
 
 
 def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:
-    """Let a job's more important tasks take the place of its lesser ones."""
+    """Preempt a job's own tasks for those of higher priority."""
     if not job.count(*_EVICTABLE):
         return
     own = Evictable.of(search.session.cluster.table, evictable(search.session, [job], *_EVICTABLE))
@@ -123,7 +123,7 @@ def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:
 
 
 def _make_room(search: _Search, queue: Queue, task: Task, among: Evictable, *, own: bool) -> Statement | None:
-    """Find a node and victims for a task, of its own job or of others; return the moves that have been made, or `None`."""
+    """Find a node and victims for a task, in its own job or in others; return the moves made, or `None`."""
     session, placement = search.session, search.placement
     _, lacking = session.lacking(queue, task)
 

@@ -1,4 +1,4 @@
-"""Reclaim: a queue takes back what others hold beyond their share."""
+"""Reclaim: evict pods of queues that exceed their share, in favour of other queues."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["reclaim"]
 
 
 def reclaim(session: Session, placement: Placement) -> None:
-    """Reclaim for the jobs that starve, for all of a queue before the next queue is chosen.
+    """Reclaim for starving jobs, for all of a queue before the next queue is chosen.
 
-    Volcano: an overused queue reclaims nothing; a statement is decided if its whole job is pipelined.
+    Volcano: an overused queue reclaims nothing; a statement is committed if its whole job is pipelined.
     """
     session.begin("reclaim")
     waiting = starving(session)
@@ -53,7 +53,7 @@ def reclaim(session: Session, placement: Placement) -> None:
 
 
 def _reclaim_for(session: Session, placement: Placement, others: Evictable, queue: Queue, job: Job) -> bool:
-    """Reclaim for a job, for all of what it needs or for nothing; return whether that found anything."""
+    """Reclaim until a job is pipelined whole, or discard; return whether it found victims."""
     statement = Statement(session)
     hopeless: set[PodClass] = set()
     for task in session.in_order(job.with_status("Pending").values()):
@@ -79,11 +79,11 @@ def _reclaim_for(session: Session, placement: Placement, others: Evictable, queu
 
 
 def _make_room(session: Session, placement: Placement, others: Evictable, task: Task) -> Statement | None:
-    """Find a node and victims for a task; return the moves that have been made, or `None`."""
+    """Find a node and victims for a task; return the moves made, or `None`."""
 
     def victims(node: Node) -> list[Task] | None:
         candidates = [victim for victim in others.on(node) if victim.status == "Running"]
-        # Volcano: a node where nobody could give anything is left to other actions.
+        # Volcano: a node without possible victims is left to other actions.
         found = victims_on(session, "reclaimable", task, node, candidates, {}) if candidates else None
         if found is None:
             return None
@@ -97,10 +97,10 @@ def _make_room(session: Session, placement: Placement, others: Evictable, task: 
 
 
 def _in_order(session: Session, task: Task, victims: Iterable[Task]) -> list[Task]:
-    """Return the victims that the order of queues lets a task have, each as if those before it had gone.
+    """Return the victims that the order of queues permits, each as if those before it had left.
 
-    This is a strict order, whatever pods ask for: a pod that goes always stood further above what its queue deserves than the pod
-    that comes does then. So reclaiming from each other in a circle comes to an end.
+    The order is strict: the queue of an evicted pod always exceeded its deserved resources by more than the claimant's queue does
+    afterwards. So queues cannot reclaim from each other forever.
     """
     functions = [function for tier in session.functions("excess") for function in tier]
     gone: dict[str, Amounts] = {}
@@ -114,15 +114,15 @@ def _in_order(session: Session, task: Task, victims: Iterable[Task]) -> list[Tas
 
 
 def _stands_higher(excess: Callable[..., float], victim: Task, lost: Amounts, task: Task) -> bool:
-    """Return whether a victim's queue is further above what it deserves than a task's will be.
+    """Return whether a victim's queue exceeds its deserved resources by more than a task's queue will.
 
-    A queue that will hold at most what it deserves takes from one that holds more of anything that the victim takes. Else what the
-    victim takes of what the task asks for is compared.
+    A queue that stays within its deserved resources takes from one that exceeds them in any resource of the victim. Otherwise the
+    resources of the victim that the task requests are compared.
 
     Args:
         excess: the plugin's measure.
         victim: the victim.
-        lost: what its queue has lost by then (negative).
+        lost: amounts that its queue has lost by then (negative).
         task: the task.
     """
     own, other = task.job.path[0], victim.job.path[0]

@@ -1,4 +1,4 @@
-"""Shuffle: evict running pods that plugins want to be elsewhere, or gone."""
+"""Shuffle: evict running pods that plugins name without a claimant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["shuffle", "shuffled"]
 
 
 def shuffle(session: Session, placement: Placement) -> None:
-    """Evict what the plugins of the first tier that names anything name, except what others protect (Volcano)."""
+    """Evict the victims of the first tier that names any, except protected ones (Volcano)."""
     del placement
     session.begin("shuffle")
     statement = Statement(session)
@@ -21,7 +21,7 @@ def shuffle(session: Session, placement: Placement) -> None:
 
 
 def shuffled(session: Session) -> list[Task]:
-    """Return whom shuffle evicts."""
+    """Return the tasks that shuffle evicts."""
     running = [
         task
         for job in session.cluster.jobs.values()
@@ -32,7 +32,7 @@ def shuffled(session: Session) -> list[Task]:
     for tier in session.functions("victims"):
         named = {victim.key: victim for function in tier for victim in function(running)}
         if named:
-            # Jobs by name, so that those whom a budget spares do not depend on which job came first.
+            # Jobs by name, so that a budget spares the same pods whichever job came first.
             victims = sorted(named.values(), key=lambda victim: victim.job.key)
             for protectors in session.functions("protected"):
                 for protector in protectors:

@@ -1,4 +1,4 @@
-"""Why jobs wait, as records: what a round has found, and when it is worth a record of its own."""
+"""Pending reasons as records, and the rule when a changed reason is published."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = [
 ]
 
 NAMES: Final = 50
-"""Resources, and words for nodes, that one reason names: a pod may ask for thousands."""
+"""Greatest number of resources, and of node reasons, in one record: a pod may request thousands."""
 FIRST: Final = 8
-"""Places in a queue each of which is told, and at which figures are."""
+"""First positions of a queue, at which every change of position and figures is published."""
 
 _MINUTE: Final = 60 * SECOND
 _LONGEST: Final = 60 * _MINUTE
 _ALIKE: Final = {"GangNotComplete": "InsufficientResource"}
-"""Reasons that are the same words: a job goes to and fro between them while room comes and goes."""
+"""Reason codes that count as equal: jobs alternate between them while free resources vary."""
 _OF_ROOM: Final = frozenset({"GangNotComplete", "InsufficientResource", "NodeTooSmall", "ClusterTooSmall"})
 
 
 def explanation(reason: Reason, queue: str) -> JobExplained:
-    """Return a reason as it is told, but for the place in the queue."""
+    """Return a reason as it is published, without the position in the queue."""
     return JobExplained(
         reason.code,
         reason.action,
@@ -56,34 +56,34 @@ def explanation(reason: Reason, queue: str) -> JobExplained:
 
 
 def words_of(said: JobExplained) -> int:
-    """Return a checksum of a reason's words: of all but its figures and place."""
+    """Return a checksum of a reason without its figures and position."""
     reason, *others = _told(said)
     return crc32("\n".join((_ALIKE.get(reason, reason), *others, said.queue, *sorted(said.nodes))).encode())
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether two reasons are the same, or go to and fro as room and nodes come and go."""
+    """Return whether two reason codes are equal, or alternate while free resources vary."""
     return one == other or {one, other} <= _OF_ROOM
 
 
 def margin(place: int, told: int) -> int:
-    """Return by how many a place must change at least until it is worth a record; 0: it is."""
+    """Return the least further change of a position that is published; 0: the present change is."""
     if min(place, told) <= FIRST:
         return int(place == told)
     return max(0, min(place - max(FIRST, told // 2), 2 * told - place))
 
 
 def due_at(said: JobExplained, place: int, head: JobRecord) -> Micros | None:
-    """Return from when on a reason of a job is worth a record (microseconds); `None`: never, what stands says the same.
+    """Return the time from which a reason of a job is published (microseconds); `None`: never, it equals the published one.
 
-    New words are worth one at once, so are those of a job about which no reason stands. Figures, places, and words that the job was
-    told before change each second in a busy cluster: they are told at a full minute, one minute after the last record at least, and
-    the longer the job waits the more rarely, down to once an hour. Behind the first of a queue figures are told with a new place.
+    A new reason is published at once. Figures, positions and earlier reasons vary every second in a busy cluster: they are
+    published at a full minute, at least one minute after the last record, and less often the longer the job waits, down to once
+    an hour. Behind the first positions of a queue figures are published with a new position only.
 
     Args:
-        said: the reason, whatever place it says.
-        place: the job's place in its queue.
-        head: of the job.
+        said: the reason; its position is ignored.
+        place: the job's position in its queue.
+        head: the job's record.
     """
     before = head.reason
     if before is None:
@@ -95,23 +95,23 @@ def due_at(said: JobExplained, place: int, head: JobRecord) -> Micros | None:
 
 
 def same_figures(said: JobExplained, before: JobExplained) -> bool:
-    """Return whether two reasons that are the same but for figures have the same figures, too."""
+    """Return whether two reasons that are equal except for figures have equal figures."""
     return said.reason == before.reason and said.missing == before.missing and said.nodes == before.nodes
 
 
 def figures_due(head: JobRecord) -> Micros:
-    """Return from when on other figures, another place or earlier words are worth a record (microseconds)."""
+    """Return the time from which figures, positions and earlier reasons are published (microseconds)."""
     wait = min(max(head.told - head.since, _MINUTE), _LONGEST)
     return -(-(head.told + wait) // _MINUTE) * _MINUTE
 
 
 def same_but_figures(said: JobExplained, before: JobExplained) -> bool:
-    """Return whether two reasons differ in nothing but figures and place."""
+    """Return whether two reasons differ in figures and position only."""
     return said.queue == before.queue and _same_words(_told(said), said.nodes, _told(before), before.nodes)
 
 
 def told_alike(one: Reason, other: Reason) -> bool:
-    """Return whether two reasons of jobs in one queue are the same but for figures, as they are told."""
+    """Return whether two reasons of jobs in one queue are equal as published, except for figures."""
     return one is other or _same_words(_found(one), one.nodes, _found(other), other.nodes)
 
 

@@ -1,4 +1,4 @@
-"""Who waits in a queue when a round ends, in order: jobs that were explained one by one, and kinds of jobs."""
+"""Pending jobs of a queue at the end of a round, in order: single jobs and equivalence classes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from engine.scheduling.pending.reasons import Reason
 __all__ = ["Key", "PendingJobs", "Waiting"]
 
 Key: TypeAlias = tuple[object, ...]
-"""How plugins rank a job, when it was created, and its key."""
+"""Order of a job by plugins, its creation time, its key."""
 
 _key = itemgetter(0)
 
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """The jobs of one queue that have a reason."""
+    """Jobs of one queue with a pending reason."""
 
     own: list[tuple[Key, Job]] = field(default_factory=list)
-    """Those that were asked for themselves."""
+    """Jobs that were examined one by one."""
     held: list[Job] = field(default_factory=list)
-    """Those about which nothing is decided: they come last, by key."""
+    """Held jobs: they come last, by key."""
     kinds: list[tuple[Key, EquivalenceClass]] = field(default_factory=list)
-    """With how plugins rank each of them."""
+    """Equivalence classes, each with its order by plugins."""
 
     def settle(self) -> None:
-        """Bring all in order, once all are there."""
+        """Sort, once all are added."""
         self.own.sort(key=_key)
         self.held.sort(key=lambda job: job.key)
 
@@ -42,24 +42,24 @@ class Waiting:
 
     @property
     def oldest(self) -> int:
-        """When the first submitted of the jobs was submitted (microseconds); there is one."""
+        """Earliest submission time of the jobs (microseconds); requires a job."""
         times = [job.created for _, job in self.own] + [job.created for job in self.held]
         return min(times + [kind.members[0][0] for _, kind in self.kinds])
 
     def first(self, count: int) -> list[tuple[Key, Job]]:
-        """Return the first jobs, but for held ones, and their keys."""
+        """Return the first jobs that are not held, with their keys."""
         kinds = [[((*rank, created, name), job) for created, name, job in kind.members[:count]] for rank, kind in self.kinds]
         return list(islice(merge(self.own, *kinds, key=_key), count))
 
     def place(self, key: Key) -> int:
-        """Return the place of a job that is not held, from 1."""
+        """Return the position of a job that is not held, from 1."""
         return bisect_left(self.own, key, key=_key) + 1 + sum(self._in_kinds(key))
 
     def _in_kinds(self, key: Key) -> list[int]:
-        """Return how many jobs of each kind come before a job."""
+        """Return by class the number of jobs before a job."""
         of, position = key[:-2], key[-2:]
         return [
-            kind.before(position) if rank == of else len(kind.members) if rank < of else 0  # type: ignore[arg-type]  # as `Key` says
+            kind.before(position) if rank == of else len(kind.members) if rank < of else 0  # type: ignore[arg-type]  # the order of `Key`
             for rank, kind in self.kinds
         ]
 
@@ -84,19 +84,19 @@ class PendingJobs:
     """Jobs that a session leaves pending, one by one and by equivalence class."""
 
     explained: dict[str, Reason] = field(default_factory=dict)
-    """Key of a job that stays pending and is promised nothing → why; without those of kinds that are refused."""
+    """Key of a pending job without promised nodes → reason; without jobs of refused classes."""
     refused: dict[EquivalenceClass, list[tuple[Position, Reason]]] = field(default_factory=dict)
-    """Kinds of jobs that are not let in → from which position on, and why; in order."""
+    """Refused equivalence class → (position from which it holds, reason), in order."""
     waiting: dict[str, Waiting] = field(default_factory=dict)
     """Queue → its jobs that have a reason."""
 
     def refuse(self, kind: EquivalenceClass, job: Job) -> None:
-        """Have all jobs of a kind, from one on that was explained for itself, have its reason."""
+        """Apply the reason of one job to all jobs of its class from that job on."""
         self.refused.setdefault(kind, []).append(((job.created, job.key), self.explained.pop(job.key)))
 
     @property
     def reasons(self) -> dict[str, Reason]:
-        """Key of a job that stays pending and is promised nothing → why: all of them, however many."""
+        """Key of a pending job without promised nodes → reason: all of them, however many."""
         found = dict(self.explained)
         for kind, parts in self.refused.items():
             for at, (start, reason) in enumerate(parts):

@@ -1,8 +1,7 @@
-"""Which of the jobs that wait are told why: a round looks only at those for which the answer may have changed.
+"""Choice of the pending reasons to publish after a round: only jobs whose reason may have changed are examined.
 
-These are the first of each queue, those that were explained one by one, those that came to a kind since the last round, all of a
-kind whose reason changed or that others overtook, and those in whose queue so many came and went that their place may be worth
-a record.
+These are the first jobs of each queue, jobs examined one by one, new members of a class, all members of a class whose reason or
+rank changed, and jobs whose position may have changed enough by arrivals and departures in the queue.
 """
 
 from __future__ import annotations
@@ -40,67 +39,67 @@ _AHEAD: Final = 3
 T = TypeVar("T")
 
 _Parts: TypeAlias = list[tuple[Position, JobExplained]]
-"""From which position of a kind on, and what its jobs are told."""
+"""Parts of a class: position from which a part begins, and its reason."""
 
 
 class _Seen(NamedTuple):
-    """What a round finds of a queue, to be compared, but for who came to a kind or left it."""
+    """Result of a round for a queue, compared with the last one; without arrivals and departures in classes."""
 
     who: object
-    """Who waits and where, and from where on in each kind a reason holds."""
+    """Order of single jobs and classes, and the positions from which reasons hold."""
     why: list[Reason]
-    """In the same order."""
+    """Reasons in the same order."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """What is remembered of a queue."""
+    """Memory of a queue between rounds."""
 
     own: set[Key] = field(default_factory=set)
-    """Jobs that were explained one by one, as they were ranked."""
+    """Jobs that were examined one by one, with their rank."""
     ranks: dict[EquivalenceClass, Key] = field(default_factory=dict)
     told: dict[EquivalenceClass, JobExplained] = field(default_factory=dict)
-    """What all jobs of a kind but its fresh ones have been told, whatever the figures."""
+    """Class → published reason of all its members except fresh ones; figures are ignored."""
     shifts: int = 0
-    """How often a job came, went or was ranked anew that others may stand behind: no place has changed by more."""
+    """Arrivals, departures and changes of rank ahead of other jobs: no position has changed by more."""
     checks: dict[int, list[str]] = field(default_factory=dict)
-    """At how many shifts the place of jobs of kinds may be worth a record, and the jobs."""
+    """Number of shifts → jobs of classes whose position may be published then."""
     check: dict[str, int] = field(default_factory=dict)
-    """The same by job; what differs from it is outdated."""
+    """The same by job; other entries are outdated."""
     checked: int = 0
-    """Up to how many shifts that was done."""
+    """Number of shifts up to which positions were checked."""
     later: dict[str, Micros] = field(default_factory=dict)
-    """Job, but for held ones, that has news → when they are worth a record (microseconds)."""
+    """Job, not held, with an unpublished change → time to publish it (microseconds)."""
     turn: list[tuple[Micros, str]] = field(default_factory=list)
-    """The same as a heap; what differs from it is outdated."""
+    """The same as a heap; other entries are outdated."""
     first: list[Job] = field(default_factory=list)
-    """The first ones, when all were last looked at."""
+    """First jobs at the last full examination."""
     turns: list[tuple[Micros, int, Job]] | None = None
-    """When each may be told other figures (microseconds), the earliest first, its place, and it; `None`: it was not asked since."""
+    """(time to publish figures in microseconds, position, job), earliest first; `None`: not computed since."""
     seen: _Seen | None = None
-    """What the last round has found: what is equal to it is told nobody before `again`."""
+    """Result of the last round: an equal one publishes nothing before `again`."""
     again: Micros | None = None
-    """When the first of the reasons is worth a record that was not worth one when they were last looked at (microseconds)."""
+    """Earliest time to publish a reason that was put off at the last examination (microseconds)."""
 
     def look_at(self, job: str, shifts: int) -> None:
-        """Have a job looked at after so many more shifts, one at least, or before."""
+        """Schedule the examination of a job after at most this many more shifts (at least one)."""
         at = self.shifts + shifts
         if at < self.check.get(job, at + 1):
             self.check[job] = at
             self.checks.setdefault(at, []).append(job)
 
     def put_off(self, job: str, due: Micros) -> None:
-        """Have a job looked at when its news are worth a record (microseconds)."""
+        """Schedule the publication of a job's change (microseconds)."""
         if self.later.get(job) != due:
             self.later[job] = due
             heappush(self.turn, (due, job))
 
     def has_turn(self, now: Micros) -> bool:
-        """Return whether news that were put off are worth a record now."""
+        """Return whether a put-off change is due."""
         return bool(self.turn) and self.turn[0][0] <= now
 
     def turns_of(self, now: Micros) -> Iterator[str]:
-        """Yield the jobs whose news are worth a record now."""
+        """Yield the jobs whose put-off change is due."""
         while self.has_turn(now):
             due, job = heappop(self.turn)
             if self.later.get(job) == due:
@@ -108,7 +107,7 @@ class _Queue:
                 yield job
 
     def due(self) -> Iterator[str]:
-        """Yield the jobs that are to be looked at now."""
+        """Yield the jobs to examine now."""
         for at in range(self.checked + 1, self.shifts + 1):
             for job in self.checks.pop(at, ()):
                 if self.check.get(job) == at:
@@ -118,29 +117,29 @@ class _Queue:
 
 
 class PendingReasons:
-    """Finds out after each round of a cluster who is told why it waits. A new one looks at all jobs, and finds the same."""
+    """Chooses the pending reasons to publish after each round of a cluster; a new instance examines all jobs."""
 
     def __init__(self, pending_queue: PendingQueue, head: Callable[[str], JobRecord]) -> None:
-        """Begin.
+        """Start without memory.
 
         Args:
-            pending_queue: of the cluster's scheduler.
-            head: returns what is known of a job, by its id.
+            pending_queue: the queue of the cluster's scheduler.
+            head: returns the record of a job, by its id.
         """
         self._pending_queue = pending_queue
         self._head = head
         self.forget()
 
     def forget(self) -> None:
-        """Look at all jobs again: what was found may not have been told."""
+        """Examine all jobs again: the last results may not have been published."""
         self._queues: dict[str, _Queue] = {}
         self._loose: set[str] | None = None
-        """Jobs about which a reason may stand, but for those of kinds; `None`: not known."""
+        """Jobs outside classes with a published reason; `None`: unknown."""
         self.again: Micros | None = None
-        """When the first of the reasons is worth a record that is not worth one now (microseconds); `None`: none ever is."""
+        """Earliest time to publish a put-off reason (microseconds); `None`: none is."""
 
     def find(self, outcome: PendingJobs, now: Micros) -> dict[str, JobExplained]:
-        """Return job → what it is told after a round, queue by queue, the first job of each first."""
+        """Return job → reason to publish after a round, in the order of queues and jobs."""
         self.again = None
         found: dict[str, JobExplained] = {}
         queues, self._queues = self._queues, {}
@@ -159,7 +158,7 @@ class PendingReasons:
         return found
 
     def _figures(self, name: str, queue: _Queue, outcome: PendingJobs) -> Micros | None:
-        """Return when the figures of the first jobs are worth a record, where they alone are new (microseconds); `None`: never."""
+        """Return the earliest time to publish changed figures of the first jobs (microseconds); `None`: never."""
         if queue.turns is None:
             queue.turns = sorted((figures_due(self._head(job.key)), place, job) for place, job in enumerate(queue.first, 1))
         said: dict[int, JobExplained] = {}
@@ -234,18 +233,18 @@ class PendingReasons:
         return found
 
     def _due(self, queue: _Queue, job: str, said: JobExplained, place: int, now: Micros) -> Micros | None:
-        """Return from when on a reason is worth a record; for the first of a queue a round is asked for then."""
+        """Return the time to publish a reason; for the first jobs of a queue a round is requested then."""
         due = due_at(said, place, self._head(job))
         if due is not None and due > now and place <= FIRST:
             queue.again = due if queue.again is None else min(queue.again, due)
         return due
 
     def silent(self, outcome: PendingJobs, explained: Collection[str]) -> list[str]:
-        """Return the jobs about which a reason stands though a round has found none, by id.
+        """Return the jobs with a published reason for which a round found none, by id.
 
         Args:
-            outcome: of the round.
-            explained: jobs about which a reason stands.
+            outcome: result of the round.
+            explained: jobs with a published reason.
         """
         candidates = set(explained) if self._loose is None else self._loose | self._pending_queue.left
         self._pending_queue.left.clear()
@@ -268,9 +267,9 @@ def _seen(waiting: Waiting, outcome: PendingJobs) -> _Seen:
 
 
 def _difference(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
-    """Return what has changed since a queue was last looked at.
+    """Return the change of a queue since its last examination.
 
-    `none`: nothing; `figures`: those of reasons, of which the first jobs are told; `other`: who waits, or why.
+    `none`: nothing; `figures`: figures of reasons only, published for the first jobs; `other`: jobs or reasons.
     """
     before = queue.seen
     if before is None or waiting.held or seen.who != before.who or len(queue.told) < len(waiting.kinds):
@@ -281,7 +280,7 @@ def _difference(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none",
 
 
 def _changed(queue: _Queue, kind: EquivalenceClass, parts: _Parts, *, moved: bool) -> Iterable[Job]:
-    """Return the jobs of a kind for which something is new: all of them, or those that came since the last round."""
+    """Return the jobs of a class with a possible change: all of them, or those added since the last round."""
     fresh = list(kind.fresh.values())
     kind.fresh.clear()
     told = queue.told.get(kind)
@@ -291,16 +290,16 @@ def _changed(queue: _Queue, kind: EquivalenceClass, parts: _Parts, *, moved: boo
 
 
 def _moved(queue: _Queue, own: set[Key], ranks: Mapping[EquivalenceClass, Key]) -> set[EquivalenceClass | Key]:
-    """Return the kinds that may not stand where they did among the other kinds and the jobs that were explained one by one.
+    """Return the classes whose position among other classes and single jobs may have changed.
 
-    Who came or went is left out: `_Queue.shifts` counts them.
+    Arrivals and departures are not considered: `_Queue.shifts` counts them.
     """
     stayed = ranks.keys() & queue.ranks.keys()
     if all(ranks[kind] == queue.ranks[kind] for kind in stayed):
         return set()
     lone = {key: key[:-2] for key in own & queue.own}
     before, after = (_order(lone | {kind: ranked[kind] for kind in stayed}) for ranked in (queue.ranks, ranks))
-    for _ in range(2):  # the same end is cut off, then the same beginning
+    for _ in range(2):  # cut off the common end, then the common beginning
         while before and before[-1:] == after[-1:]:
             before.pop()
             after.pop()
@@ -310,10 +309,10 @@ def _moved(queue: _Queue, own: set[Key], ranks: Mapping[EquivalenceClass, Key]) 
 
 
 def _order(ranks: Mapping[EquivalenceClass | Key, Key]) -> list[set[EquivalenceClass | Key]]:
-    """Return what is ranked in order, in sets of those with the same rank."""
+    """Return the ranked entries in order, as sets of equal rank."""
     return [{one for one, _ in equal} for _, equal in groupby(sorted(ranks.items(), key=itemgetter(1)), key=itemgetter(1))]
 
 
 def _part(parts: Sequence[tuple[Position, T]], job: Job) -> T:
-    """Return what holds for a job of a kind."""
+    """Return the part to which a job of a class belongs."""
     return parts[max(bisect_right(parts, (job.created, job.key), key=itemgetter(0)) - 1, 0)][1]

@@ -1,7 +1,7 @@
-"""Jobs that have neither pods nor been let in, in lines: thousands may wait, and most of them are alike.
+"""Jobs without pods that await admission, by equivalence class: thousands may wait, and most are alike.
 
-Jobs of one kind get the same answer from every plugin, so that only the first of them is asked whether it is let in. Lines are kept
-from round to round: a round brings those jobs up to date that changed.
+Plugins give equal answers for all jobs of a class, so only its first job is examined. Classes are kept between rounds; a round
+updates the jobs that changed.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from engine.scheduling.cluster.model import Cluster
 __all__ = ["EquivalenceClass", "Member", "PendingQueue", "Position"]
 
 Position: TypeAlias = tuple[int, str]
-"""Among jobs that plugins rank equal: when it was created, and its key."""
+"""Order among jobs of equal rank: creation time and key."""
 Member: TypeAlias = tuple[int, str, Job]
 
 
 class EquivalenceClass:
-    """Jobs of one queue that wait and are alike."""
+    """Pending jobs of one queue that no plugin distinguishes."""
 
     __slots__ = ("fresh", "members", "queue")
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
         self.members: list[Member] = []
-        """In order; changed by `add` and `remove` alone."""
+        """Members in order; changed by `add` and `remove` only."""
         self.fresh: dict[str, Job] = {}
-        """Those that came since reasons were last looked at; cleared by who looks."""
+        """Members added since pending reasons were last chosen; cleared by that choice."""
 
     @property
     def first(self) -> Job:
-        """The job that comes first; there is one."""
+        """First job; requires a member."""
         return self.members[0][2]
 
     def before(self, position: Position) -> int:
-        """Return how many jobs come before a position."""
-        return bisect_left(self.members, position)  # the shorter of such tuples comes first
+        """Return the number of jobs before a position."""
+        return bisect_left(self.members, position)  # the shorter tuple sorts first
 
     def add(self, job: Job) -> None:
         """Add a job."""
@@ -53,45 +53,45 @@ class EquivalenceClass:
 
 
 class PendingQueue:
-    """The kinds of jobs that wait to be let in, and all other jobs."""
+    """Jobs awaiting admission, by equivalence class, and all other jobs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._next = -1
-        """Number of the first change of the cluster that is not taken."""
+        """Number of the first change of the cluster that is not applied yet."""
         self._kinds: dict[str, dict[Hashable, EquivalenceClass]] = {}
         self._place: dict[str, tuple[Job, Hashable, EquivalenceClass]] = {}
         self.others: dict[str, Job] = {}
-        """Jobs that have pods, have been let in, are held or have no queue, by key."""
+        """Jobs that have pods, are admitted, are held or have no queue, by key."""
         self.asking: set[str] = set()
-        """Those of them that waited to be let in when lines were brought up to date, and …"""
+        """Of these, jobs that awaited admission at the last update; without held ones."""
         self.pending: set[str] = set()
-        """… those that had pods without a place; held ones are in neither."""
+        """Of these, jobs that had pending pods at the last update; without held ones."""
         self.left: set[str] = set()
-        """Jobs that left a kind since reasons were last looked at; cleared by who looks."""
+        """Jobs that left a class since pending reasons were last chosen; cleared by that choice."""
         self.shifts: dict[str, tuple[int, int]] = {}
-        """Queue → how often meanwhile a job came or went, and how often one came that was the newest: nobody stands behind it, if
-        all kinds have one rank. Cleared by who looks."""
+        """Queue → (arrivals and departures since then, arrivals of the newest job: no job follows it if all classes
+        have one rank); cleared by that choice."""
         self._newest: dict[str, Position] = {}
-        """Queue → the newest job that came."""
+        """Queue → newest job that was added."""
 
     def __iter__(self) -> Iterator[EquivalenceClass]:
         for kinds in self._kinds.values():
             yield from kinds.values()
 
     def member(self, key: str) -> tuple[Job, EquivalenceClass] | None:
-        """Return a job that waits to be let in, and its kind."""
+        """Return a job that awaits admission, and its class."""
         found = self._place.get(key)
         return None if found is None else (found[0], found[2])
 
     def update(self, alike: Callable[[Job], Hashable]) -> bool:
-        """Take what has changed of the jobs of the cluster.
+        """Apply the changes of the cluster's jobs.
 
         Args:
-            alike: the same of two jobs of a queue that plugins do not tell apart while these wait; they stand in one order then.
+            alike: returns equal keys for jobs of a queue that no plugin distinguishes while they await admission.
 
         Returns:
-            Whether nothing has, but that jobs came that stand behind others of their kind.
+            Whether the only changes are new jobs behind others of their class.
         """
         changes = self._cluster.changes
         changed: Iterable[Job] | None = changes.since(self._next)
@@ -102,7 +102,7 @@ class PendingQueue:
             self.left.update(self._place)
             self._kinds, self._place, self.others, self._newest = {}, {}, {}, {}
             self.asking, self.pending = set(), set()
-        self._next = -1  # whoever fails begins anew
+        self._next = -1  # set again below: after a failure all jobs are filed anew
         for job in changed:
             if self._file(job.key, alike):
                 behind.add(job.key)
@@ -111,7 +111,7 @@ class PendingQueue:
         return not others
 
     def _file(self, key: str, alike: Callable[[Job], Hashable]) -> bool:
-        """Put a job where it belongs; return whether it is a new one behind others of its kind."""
+        """File a job by its class; return whether it is new and behind others of its class."""
         job, found = self._cluster.jobs.get(key), self._place.get(key)
         new = found is None and key not in self.others
         self.asking.discard(key)
@@ -145,7 +145,7 @@ class PendingQueue:
         return False
 
     def take_out(self, job: Job) -> None:
-        """Take out a job that is let in."""
+        """Remove an admitted job."""
         self._leave(job.key)
         self.others[job.key] = job
 

@@ -1,4 +1,4 @@
-"""Why a job stays pending: one closed vocabulary, and what is counted with each word."""
+"""Pending reasons: a closed set of codes, with the amounts that belong to each."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ ReasonCode = Literal[
     "PluginFailed",
     "Waiting",
 ]
-"""Why a job, or a pod of it, has no place.
+"""Reason why a job or one of its pods has no node.
 
 - `QueueNotFound`: its queue does not exist. `QueueNotOpen`: it is closed or being closed. `QueueHierarchyInvalid`: the
-  queues form no tree: one stands above itself, the one above it is missing, or one with jobs has others below it.
-- `QueueOverused`: its queue holds all that it deserves. `QueueLimit`: its request would take the queue (or one above) beyond what
-  it may hold; `QueueTooSmall`: even if the queue held nothing. `QuotaExceeded`: the namespace's quota does not allow it;
-  `QuotaTooSmall`: nor would it if nothing else were there. `ClusterOvercommitted`: as much as the cluster may take on has been let
-  in already. `ClusterTooSmall`: an empty cluster would not let it in, or not take its gang.
+  queues form no tree: one is above itself, its parent is missing, or one with jobs has queues below it.
+- `QueueOverused`: its queue holds its deserved resources. `QueueLimit`: its request would take the queue (or one above) beyond its
+  limit; `QueueTooSmall`: even if the queue held nothing. `QuotaExceeded`: the namespace's quota does not allow it;
+  `QuotaTooSmall`: nor would it if nothing else were there. `ClusterOvercommitted`: admitted jobs reach the limit of the
+  cluster. `ClusterTooSmall`: an empty cluster would not admit it, or not take its gang.
 - `NotEnoughPods`, `NotEnoughPodsOfTask`, `NotEnoughSubGroups`: the job has fewer pods, pods of a task, or complete sub-groups than
   its gang needs. `SchedulingGated`: its pods have scheduling gates.
-- `GangNotComplete`: some of its pods found a place, but fewer than its gang needs. `GangTooLarge`: its gang, or one of its
-  sub-groups, needs more places than one decision can give.
+- `GangNotComplete`: some of its pods found a node, but fewer than its gang needs. `GangTooLarge`: its gang, or one of its
+  sub-groups, needs more nodes than one decision can hold.
 - Of nodes: `InsufficientResource` (too little of a resource is left), `NodeTooSmall` (too little of it even when empty),
   `NodeUnschedulable` (cordoned), `NodeSelector`, `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`,
   `PodAntiAffinity`, `TopologySpread` (too many in the domain), `RevocableZone` (outside its hours, or not for this pod).
-- `VictimsLeaving`: it is promised places that evicted pods have yet to leave. `NoVictims`: no node becomes free enough by evicting
-  whom it may evict.
-- `NoticeGiven`: jobs of its queue have been given notice, and are stopped for it at the deadline.
-- `PluginFailed`: a plugin failed when it was asked about the job; it is held until the next round.
-- `Waiting`: nothing stops it; its turn has not come.
+- `VictimsLeaving`: it is promised nodes that evicted pods have yet to leave. `NoVictims`: evicting all possible victims makes no
+  node free enough.
+- `NoticeGiven`: jobs of its queue were given notice, and are stopped for it at the deadline.
+- `PluginFailed`: a plugin failed on the job; it is held until the next round.
+- `Waiting`: nothing prevents it; it was not examined yet.
 """
 
 REASONS: frozenset[str] = frozenset(get_args(ReasonCode))
@@ -68,20 +68,20 @@ REASONS: frozenset[str] = frozenset(get_args(ReasonCode))
 
 @dataclass(slots=True)
 class Reason:
-    """Where a job stopped. Never changed: jobs that are alike have one; a frozen one takes twice as long to make."""
+    """Pending reason of a job. Never changed, since equal jobs share one; not frozen, which doubles the time to construct it."""
 
     action: str
-    """The action in which it did: `enqueue`, `allocate`, …"""
+    """Action that found it: `enqueue`, `allocate`, …"""
     code: ReasonCode
     plugin: str = ""
-    """Who said so; empty: the action itself."""
+    """Plugin that refused; empty: the action itself."""
     subject: str = ""
-    """The queue, the task's role or the resource that is meant."""
+    """Queue, role of a task, or resource concerned."""
     missing: dict[str, float] = field(default_factory=dict)
-    """Resource → how much of it is lacking: to the limit of a queue, or on the node that comes nearest."""
+    """Resource → missing amount: to the limit of a queue, or on the node that misses least."""
     asked: dict[str, float] = field(default_factory=dict)
-    """The same resources → how much is asked for, where that alone is too much, whatever ends."""
+    """The same resources → requested amount, where it alone exceeds the limit, even if all else ends."""
     nodes: dict[str, int] = field(default_factory=dict)
-    """Word of this vocabulary (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""
+    """Code (`InsufficientResource/NAME` with the resource) → number of nodes where it is the first to fail."""
     message: str = ""
-    """Details in words."""
+    """Details in plain text."""

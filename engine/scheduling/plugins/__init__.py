@@ -59,12 +59,12 @@ def make_plugin(option: PluginOption, more: Mapping[str, type[Plugin]]) -> Plugi
     """Return a plugin with its switches and arguments.
 
     Args:
-        option: what the tiers say of it.
+        option: its entry in the tiers.
         more: plugins of third parties, by name; none replaces one of `PLUGINS`.
 
     Raises:
-        UnknownPluginError: there is none of that name.
-        ConfigurationError: an argument cannot be used.
+        UnknownPluginError: no plugin has that name.
+        ConfigurationError: an argument is invalid.
     """
     plugin = PLUGINS.get(option.name) or more.get(option.name)
     if plugin is None:

@@ -20,19 +20,19 @@ _BEST: Final = 100.0
 
 
 class _Weights(NamedTuple):
-    """Which resources count for a class of pods; their weights add up to one."""
+    """Weights of the resources that a class of pods requests; they add up to one."""
 
     rows: list[tuple[int, float, Mask | None]]
-    """Row of the table, weight, nodes that have nothing of the resource (`None`: all have some)."""
+    """Row of the table, weight, nodes without the resource (`None`: all nodes have some)."""
     known: float
-    """Weight of the resources that any node has."""
+    """Sum of the weights of resources that at least one node has."""
 
 
 class BinPack(Plugin):
-    """Score by how full a node would be (Volcano `binpack`).
+    """Score nodes by their utilisation with the pod on them (Volcano `binpack`).
 
-    Arguments: `binpack.weight`, `binpack.cpu`, `binpack.memory`, all 1; `binpack.resources`: names of others with commas, each
-    with `binpack.resources.NAME`, 1.
+    Arguments: `binpack.weight`, `binpack.cpu`, `binpack.memory`, all 1; `binpack.resources`: names of further resources,
+    separated by commas, each with `binpack.resources.NAME`, 1.
     """
 
     NAME: ClassVar[str] = "binpack"
@@ -49,16 +49,16 @@ class BinPack(Plugin):
             if weight < 0:
                 raise ConfigurationError(f"argument of binpack: the weight of {name} must not be below zero")
         self._of_class: WeakKeyDictionary[PodClass, tuple[int, _Weights]] = WeakKeyDictionary()
-        """Class → layout of the table, weights of the resources that count."""
+        """Class → layout of the table, weights."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
-        """Score by the weighted mean of what would be used of each weighted resource that is asked for.
+        """Score nodes by the weighted mean utilisation of the requested resources that have a weight.
 
-        Volcano: a node that would have less than nothing left of one of them has 0; of what a node does not have at all nothing
-        is used, and its weight counts; a resource without a weight is passed over.
+        Volcano: a node on which one of them would be exceeded scores 0; a resource that a node lacks counts with its weight as
+        unused; a resource without a weight is ignored.
 
-        Summed node by node, in the order of the resources' names: a matrix product rounds differently for other numbers of nodes
-        and on other processors, and nodes that are alike would no longer have equal scores.
+        Scores are summed resource by resource, in a fixed order: a matrix product rounds differently with the number of nodes and
+        the processor, so equal nodes would no longer have equal scores.
         """
         layout = self.session.cluster.table.layout
         found = self._of_class.get(pod_class)

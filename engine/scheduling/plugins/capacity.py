@@ -1,4 +1,4 @@
-"""Capacity: queues, possibly within each other, each with what it deserves, may hold at most and is guaranteed."""
+"""Capacity: each queue of a list or tree has a deserved, a maximum and a guaranteed amount of each resource."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ _ROOT: Final = "root"
 
 @dataclass(slots=True, eq=False)
 class Portion:
-    """What a queue may hold and should."""
+    """Limits and deserved resources of a queue."""
 
     queue: Queue
     limit: Amounts = field(default_factory=dict)
-    """At most (Volcano `realCapability`)."""
+    """The most that the queue may hold (Volcano `realCapability`)."""
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
     capability: Amounts = field(default_factory=dict)
     children: list[Portion] = field(default_factory=list)
     first: tuple[float, str] = (inf, "")
-    """In a tree: when the oldest queue with jobs at or below it was created, and which it is."""
+    """Creation time and name of the oldest queue with jobs at or below this one; used in a tree only."""
 
     @property
     def share(self) -> float:
-        """What the queue holds of what it deserves."""
+        """Share of its deserved resources that the queue holds."""
         return queue_share(self.deserved, self.queue.allocated)
 
 
 def queue_share(deserved: Amounts, allocated: Amounts) -> float:
-    """Return the largest part of what a queue deserves of any resource that it holds.
+    """Return the held share of deserved resources: the largest over all resources.
 
-    Volcano: a queue that deserves nothing has 1, so that it comes after every queue that has less than it deserves.
+    Volcano: a queue that deserves nothing has 1, so every queue that holds less than it deserves comes before it.
     """
     if is_nothing(deserved):
         return 1.0
@@ -67,7 +67,8 @@ def queue_share(deserved: Amounts, allocated: Amounts) -> float:
 class Capacity(LimitsQueues):
     """Queues with explicit shares (Volcano `capacity`), in a tree with the switch `hierarchy`.
 
-    Argument `ancestorReclaimLevel`, 0: how many levels above a queue may reclaim for it, and have to have too much to give.
+    Argument `ancestorReclaimLevel`, 0: number of levels above a queue that may reclaim for it, and that must exceed their
+    deserved resources before a queue below gives some.
     """
 
     NAME: ClassVar[str] = "capacity"
@@ -77,13 +78,13 @@ class Capacity(LimitsQueues):
         self._level = max(0, int(option.arguments.number("ancestorReclaimLevel", 0)))
 
     def open(self, session: Session) -> None:
-        """Work out what each queue may hold."""
+        """Compute the limits of each queue."""
         super().open(session)
         self._hierarchy = "hierarchy" in self.option.enabled
         self._paths: dict[str, list[Portion]] = {}
         self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}
         self._fault = ""
-        """Why the tree of queues cannot be used: then none of its jobs is let in (Volcano)."""
+        """Fault in the tree of queues, by which no job is admitted (Volcano); empty: none."""
         if self._hierarchy:
             self._fault = self._build_tree()
         else:
@@ -101,7 +102,7 @@ class Capacity(LimitsQueues):
             portion.deserved = largest(capped, queue.guarantee)
 
     def _build_tree(self) -> str:
-        """Hand limits down from the root; return why the queues are not one tree with jobs in its leaves only, empty: they are."""
+        """Pass limits from the root down; return why the queues are not one tree with jobs in leaves only (empty: they are)."""
         if _ROOT not in self._portions:
             return "queue root does not exist"
         for name, portion in self._portions.items():
@@ -131,7 +132,7 @@ class Capacity(LimitsQueues):
         return ""
 
     def _path(self, queue: Queue) -> list[Portion]:
-        """Return the portions that a queue's jobs count for, the queue's own first."""
+        """Return the portions to which a queue's jobs count: its own first, then those above it."""
         found = self._paths.get(queue.name)
         if found is None:
             queues = self.session.cluster.path_of(queue.name) if self._hierarchy else (queue,)
@@ -141,9 +142,9 @@ class Capacity(LimitsQueues):
     # Orders ---------------------------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Higher priority first, then the smaller share, at equal shares those that deserve something.
+        """Order by priority, then by smaller share; of equal shares queues with deserved resources come first.
 
-        In a tree the shares just below the nearest common queue decide, so the shares from the root down are compared; of equal
+        In a tree the shares directly below the nearest common queue decide, so shares are compared from the root down; of equal
         branches the one with the oldest queue that has jobs comes first.
         """
         key: list[object] = [-queue.priority]
@@ -154,7 +155,7 @@ class Capacity(LimitsQueues):
         return tuple(key)
 
     def victim_queue_order(self, queue: Queue, preemptor: Task) -> float:
-        """In a tree the queues nearest to the preemptor's give first."""
+        """Order queues of victims: in a tree those nearest to the preemptor's queue first."""
         if not self._hierarchy:
             return 0.0
         own, other = self.session.cluster.path_of(preemptor.job.queue)[:0:-1], self.session.cluster.path_of(queue.name)[:0:-1]
@@ -162,27 +163,27 @@ class Capacity(LimitsQueues):
         return -float(common)
 
     def share_of(self, queue: Queue) -> QueueShare:
-        """Return what a queue is to have."""
+        """Return the share that a queue deserves."""
         portion = self._portions[queue.name]
         return QueueShare(self.NAME, portion.deserved, portion.limit, portion.share)
 
     # Limits ---------------------------------------------------------------------------------------------------------------
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
-        """Return whether an open queue and all above it stay within what they may hold."""
+        """Return whether a queue is open, and with the task it and all queues above it stay within their limits."""
         if not (queue.open and self._takes_jobs(queue)):
             return False
         return all(within(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
 
     def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
-        """Return by how much what a queue, or the first above it that is full, may hold is too little for a task."""
+        """Return the amounts by which a task exceeds the limit of its queue, or of the first full queue above."""
         lacks = (missing(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
         return self.NAME, next(filter(None, lacks), {})
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
-        """Return whether an open queue may reclaim: it stays within its limit, and it deserves more of something asked for.
+        """Return whether a queue may reclaim: it is open, within its limit, and deserves more of a requested resource.
 
-        With `ancestorReclaimLevel` a queue above it that deserves more will do.
+        With `ancestorReclaimLevel` it suffices that a queue above it deserves more.
         """
         if self._fault or not queue.open:
             return False
@@ -192,26 +193,26 @@ class Capacity(LimitsQueues):
         return any(_deserves_more(one, task) for one in levels)
 
     def _levels(self, queue: Queue) -> list[Portion]:
-        """Return a queue and those above it that may reclaim for it."""
+        """Return a queue and the queues above it that may reclaim for it."""
         path = self._path(queue)
         if not self._hierarchy:
             return path[:1]
         return [path[0], *(one for one in path[1 : 1 + self._level] if one.queue.name != _ROOT)]
 
     def excess(self, queue: Queue, other: Queue, names: Iterable[str], change: Mapping[str, float]) -> float:
-        """Return by which part of it a queue holds more than it deserves of any of some resources, after a change.
+        """Return the largest relative excess over the deserved amount of some resources, after a change.
 
-        With `ancestorReclaimLevel` the queue above it that holds least too much counts, of those that are not above the other too.
+        With `ancestorReclaimLevel` the least excess of the queue and of those above it that are not above `other` counts.
         """
         others = self._levels(other)
         return min(_excess(one, names, change) for one in self._levels(queue) if one not in others)
 
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
-        """Return what the queue of a job and all above it may hold."""
+        """Return the limits of the job's queue and of all queues above it."""
         return ((portion.queue, portion.limit) for portion in self._path(queue))
 
     def job_enqueueable(self, job: Job) -> Vote:
-        """Reject jobs of queues that the tree does not let have any."""
+        """Reject jobs while the tree has a fault, and jobs of queues that have queues below them."""
         queue = job.path[0]
         if self._takes_jobs(queue):
             return super().job_enqueueable(job)
@@ -224,7 +225,7 @@ class Capacity(LimitsQueues):
     # Victims --------------------------------------------------------------------------------------------------------------
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return tasks of queues that hold more than they deserve, of what the tasks take, as long as they do."""
+        """Return tasks of queues that exceed what they deserve of the tasks' resources, until they no longer do."""
         if self._fault:
             return []
         wanted = {name for name, _ in task.pod_class.items if name != PODS}
@@ -258,7 +259,7 @@ class Capacity(LimitsQueues):
         return victims
 
     def _sheltered(self, task: Task, victim: Task) -> bool:
-        """Return whether a victim is spared because the reclaimer is its kin and deserves none of what it asks for either."""
+        """Return whether a victim is spared: the reclaimer is in the same branch and deserves none of the requested resources."""
         if not (self._hierarchy and self._level):
             return False
         own, other = self._path(task.job.path[0]), self._path(victim.job.path[0])
@@ -266,7 +267,7 @@ class Capacity(LimitsQueues):
         return bool(kin - {_ROOT}) and not _relevant(own[0].deserved, task)
 
     def _to_check(self, task: Task, path: list[Portion]) -> list[Portion]:
-        """Return the queues above a victim's that must hold too much as well: those that are not the reclaimer's too."""
+        """Return the queues above a victim's, but not above the reclaimer's, that must exceed their deserved resources too."""
         if not (self._hierarchy and self._level):
             return []
         own = self._path(task.job.path[0])
@@ -278,7 +279,7 @@ class Capacity(LimitsQueues):
 
 
 def _hand_down(portion: Portion) -> None:
-    """Set the limits of the queues below: a capability that a queue leaves out is the one above it."""
+    """Set the limits of the queues below: a queue inherits the capabilities that it leaves out."""
     guaranteed: Amounts = {}
     for child in portion.children:
         child.guarantee = dict(child.queue.guarantee)
@@ -295,7 +296,7 @@ def _hand_down(portion: Portion) -> None:
 
 
 def _deserves_more(portion: Portion, task: Task) -> bool:
-    """Return whether with a task a queue would still be within what it deserves of something that the task asks for."""
+    """Return whether with a task a queue stays within its deserved amount of at least one requested resource."""
     return any(
         portion.queue.allocated.get(name, 0) + amount < portion.deserved.get(name, 0) + TOLERANCE
         for name, amount in task.pod_class.items
@@ -304,9 +305,9 @@ def _deserves_more(portion: Portion, task: Task) -> bool:
 
 
 def _excess(portion: Portion, names: Iterable[str], change: Mapping[str, float]) -> float:
-    """Return by which part of it a queue holds too much of the one of some resources of which that is most.
+    """Return the largest relative excess of a queue over its deserved amount of some resources.
 
-    Resources of which it deserves nothing do not count; where it deserves nothing of any, all is too much.
+    A resource of which it deserves nothing does not count; where it deserves nothing at all, everything held is excess.
     """
     deserved = [name for name in names if portion.deserved.get(name, 0) > 0]
     return excess(portion.queue.allocated, change, portion.deserved, deserved) if deserved else inf
@@ -317,7 +318,7 @@ def _relevant(deserved: Amounts, task: Task) -> bool:
 
 
 def _exceeds(allocated: Amounts, deserved: Amounts, task: Task) -> bool:
-    """Return whether more is held than deserved of a resource that is deserved at all and that a task takes."""
+    """Return whether a deserved resource that a task takes is held beyond the deserved amount."""
     return any(
         deserved.get(name, 0) > 0 and allocated.get(name, 0) >= deserved[name] + TOLERANCE
         for name, _ in task.pod_class.items

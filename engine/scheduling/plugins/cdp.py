@@ -1,4 +1,4 @@
-"""Cdp: a pod that has just started is not evicted before its cooldown time is over."""
+"""Cdp: a started pod is not evicted before its cooldown time is over."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 
 class Cdp(Plugin):
-    """Cooldown protection (Volcano `cdp`): the label, or else the annotation, of a pod says how long from when it got its node.
+    """Cooldown protection (Volcano `cdp`): a pod's label, or else its annotation, gives the time since it was bound.
 
-    Notices stop whole jobs: one runs for the longest cooldown time of its pods before it is given notice.
+    A notice stops a whole job: none is given before the longest cooldown time of its pods is over.
     """
 
     NAME: ClassVar[str] = "cdp"
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return the pods that do not run, or whose cooldown time is over."""
+        """Return pods that are not running, or whose cooldown time is over."""
         del task
         return [
             victim for victim in candidates if victim.status != "Running" or has_run(self.session, _cooldown(victim), victim.bound)
@@ -32,12 +32,12 @@ class Cdp(Plugin):
     reclaimable = preemptable
 
     def least_run(self, task: Task) -> int:
-        """Return how long the job of a pod runs at least before it is given notice (microseconds)."""
+        """Return the least run time before a notice, of the job of a pod (microseconds)."""
         return _cooldown(task)
 
 
 def _cooldown(task: Task) -> int:
-    """Return the cooldown time of a pod (microseconds); 0: none, or it cannot be read."""
+    """Return the cooldown time of a pod (microseconds); 0: none, or it is malformed."""
     stated = task.pod_class.labels.get(_COOLDOWN_TIME, task.pod_class.annotations.get(_COOLDOWN_TIME, ""))
     try:
         return max(0, parse_duration(stated)) if stated else 0

@@ -1,4 +1,4 @@
-"""Conformance: what the cluster itself needs is never evicted."""
+"""Conformance: critical pods of the cluster are never evicted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Conformance(Plugin):
     COUNTS_VICTIMS_BY = "job"
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return those that are neither of namespace `kube-system` nor of a system priority class."""
+        """Return candidates that are neither in namespace `kube-system` nor of a system priority class."""
         del task
         return [
             victim

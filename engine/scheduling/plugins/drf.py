@@ -1,4 +1,4 @@
-"""DRF: the job that has the least of the resource of which it has the most comes first (dominant resource fairness)."""
+"""DRF: the job with the smallest dominant share comes first (dominant resource fairness)."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ _DELTA: Final = 0.000001
 
 
 class Drf(Plugin):
-    """Fair shares of jobs, and with the switch `hierarchy` of the queues' tree (Volcano `drf`)."""
+    """Fair shares of jobs; with the switch `hierarchy` also of branches in the tree of queues (Volcano `drf`)."""
 
     NAME: ClassVar[str] = "drf"
     COUNTS_VICTIMS_BY = "job"
 
     def open(self, session: Session) -> None:
-        """Take the cluster's total; the tree is built when it is needed."""
+        """Record the cluster's total; the tree is built on first use."""
         super().open(session)
         self._total = session.total
         self._hierarchy = "hierarchy" in self.option.enabled
         self._tree: Tree | None = None
         self._followed = 0
-        """How much of `Cluster.moved` the tree knows."""
+        """Number of entries of `Cluster.moved` that the tree has followed."""
         self._revision = -1
         """Revision of the cluster for which `_kinds` and `_answers` hold."""
         self._kinds: dict[str, Hashable] = {}
         self._asked: Hashable = None
-        """For what kind of task `_answers` are."""
+        """Kind of task to which `_answers` belong."""
         self._answers: dict[Hashable, bool] = {}
 
     def _share(self, allocated: Amounts) -> float:
         return dominant_share(allocated, self._total)
 
     def alike(self, job: Job) -> tuple[()]:
-        """Jobs without pods hold nothing."""
+        """Return the same for all jobs without pods: they hold nothing."""
         del job
         return ()
 
     def job_order(self, job: Job) -> float:
-        """Smaller share first."""
+        """Order by smaller dominant share."""
         return self._share(job.allocated)
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return tasks of jobs that without them still have at least the share that the preemptor's job would have."""
+        """Return tasks of jobs whose share without them is still at least that of the preemptor's job with its task."""
         mine = dict(task.job.allocated)
         add(mine, task.pod_class.items)
         share = self._share(mine)
@@ -67,13 +67,13 @@ class Drf(Plugin):
         return victims
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Unsaturated branches first, then those with the smaller share of their weight, from the root down."""
+        """Order from the root down: unsaturated branches first, then by smaller share per weight."""
         if not self._hierarchy:
             return ()
         return self._present_tree().path_key(self.session.cluster.path_of(queue.name))
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
-        """Return tasks without which their branch of the tree still comes after the reclaimer's."""
+        """Return tasks whose branch of the tree still comes after the reclaimer's without them."""
         if not self._hierarchy:
             return None
         tree, answers = self._present_tree(), self._answers_for(task)
@@ -88,7 +88,7 @@ class Drf(Plugin):
         return [victim for victim in candidates if answers[self._kinds[victim.key]]]
 
     def _answers_for(self, task: Task) -> dict[Hashable, bool]:
-        """Return the answers for a kind of task by kind of victim, while nothing moves: each takes a pass over the tree."""
+        """Return the cached answers for a kind of task, by kind of victim: each answer takes a pass over the tree."""
         if self._revision != self.session.cluster.revision:
             self._revision, self._kinds, self._asked = self.session.cluster.revision, {}, None
         asked = self._kind(task)
@@ -97,7 +97,7 @@ class Drf(Plugin):
         return self._answers
 
     def _kind(self, task: Task) -> Hashable:
-        """Return what pods have in common that stand alike in the tree: class and queue, and what their jobs hold and ask for."""
+        """Return the key of tasks that are equal in the tree: class, queue, and their job's held and requested resources."""
         kind = self._kinds.get(task.key)
         if kind is None:
             job = task.job
@@ -106,7 +106,7 @@ class Drf(Plugin):
         return kind
 
     def _present_tree(self) -> Tree:
-        """Return the tree, up to date: made when it is first needed in a session, then following the jobs that change."""
+        """Return the tree, brought up to date; it is built on first use in a session."""
         cluster = self.session.cluster
         if self._tree is None:
             self._tree = build_tree(cluster, self._total)

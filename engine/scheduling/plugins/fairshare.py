@@ -1,4 +1,4 @@
-"""Fairshare: namespaces share by weight; within a queue the job of the namespace that has least of its share comes first."""
+"""Fairshare: namespaces share by weight; within a queue the job whose namespace has the smallest share per weight comes first."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["FairShare"]
 
 
 class FairShare(Plugin):
-    """Dominant shares of namespaces, by the weights that their quotas state (`volcano.sh/namespace.weight`).
+    """Dominant shares of namespaces by the weights in their quotas (`volcano.sh/namespace.weight`).
 
-    Volcano had it in `drf` and has given it up; here it is a plugin of its own.
+    Volcano had this in `drf` and removed it; here it is a plugin of its own.
     """
 
     NAME: ClassVar[str] = "fairshare"
 
     def alike(self, job: Job) -> str:
-        """Jobs of one namespace are alike."""
+        """Return the namespace: its jobs are equal here."""
         return job.namespace
 
     def job_order(self, job: Job) -> float:
-        """The job whose namespace has the smallest share of its weight comes first."""
+        """Order by the smaller share per weight of the job's namespace."""
         cluster = self.session.cluster
         held = cluster.allocated_by_namespace.get(job.namespace, {})
         return dominant_share(held, self.session.total) / cluster.namespace_weights.get(job.namespace, 1)

@@ -1,4 +1,4 @@
-"""Gang: a job runs with enough of its pods or not at all."""
+"""Gang: a job runs with at least its minimum of pods or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Gang(Plugin):
     COUNTS_VICTIMS_BY = "job"
 
     def job_valid(self, job: Job) -> Invalid | None:
-        """Return why a job can never be complete: too few pods of a task, sub-groups, or pods."""
+        """Return why a job cannot become ready: too few pods, pods of a task, or sub-groups."""
         if job.role_minimum or job.sub_groups is not None:
             invalid = _invalid_part(job)
             if invalid is not None:
@@ -30,15 +30,15 @@ class Gang(Plugin):
         return Invalid("NotEnoughPods", "") if valid < job.min_member else None
 
     def alike(self, job: Job) -> bool:
-        """Jobs without pods are alike but for those that need none."""
+        """Return whether the gang needs no pod: jobs without pods differ in nothing else."""
         return is_ready(job)
 
     def job_order(self, job: Job) -> float:
-        """Jobs that are not ready come first."""
+        """Order jobs that are not ready first."""
         return float(is_ready(job))
 
     def job_ready(self, job: Job) -> bool:
-        """Return whether enough tasks have a place, in all and of each role."""
+        """Return whether enough tasks have a node, in all and of each role."""
         return is_ready(job)
 
     def sub_group_ready(self, job: Job) -> bool:
@@ -46,7 +46,7 @@ class Gang(Plugin):
         return _has_sub_groups(job)
 
     def job_pipelined(self, job: Job) -> Vote:
-        """Permit a job to keep its promised places if with them it would be ready."""
+        """Permit a job to keep its promised nodes if it would be ready with them."""
         if job.ready + job.count("Pipelined") + job.waiting_best_effort < job.min_member:
             return REJECT
         if job.min_member >= job.role_minimum_total:
@@ -57,11 +57,11 @@ class Gang(Plugin):
         return PERMIT
 
     def job_starving(self, job: Job) -> bool:
-        """Return whether a job has fewer tasks with a place or a promise of one than it needs."""
+        """Return whether fewer tasks than the minimum have a node or are promised one."""
         return job.ready + job.count("Pipelined") < job.min_member
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return the surplus of gangs: as many as there are beyond their minimum."""
+        """Return the surplus of gangs: candidates beyond their job's minimum."""
         del task
         return surplus(candidates)
 
@@ -71,7 +71,7 @@ class Gang(Plugin):
 
 
 def _invalid_part(job: Job) -> Invalid | None:
-    """Return which role or sub-group of a job has too few pods."""
+    """Return the role or sub-group of a job that has too few pods."""
     if job.min_member >= job.role_minimum_total:
         promised = _promised(job)
         for role, minimum in job.role_minimum.items():
@@ -87,7 +87,7 @@ def _invalid_part(job: Job) -> Invalid | None:
 
 
 def is_ready(job: Job) -> bool:
-    """Return whether enough of a job's tasks have a place; pending best-effort tasks find one anywhere (Volcano)."""
+    """Return whether enough of a job's tasks have a node; pending best-effort tasks count as placed (Volcano)."""
     if job.ready + job.waiting_best_effort < job.min_member:
         return False
     if job.min_member < job.role_minimum_total:
@@ -96,7 +96,7 @@ def is_ready(job: Job) -> bool:
 
 
 def is_whole(job: Job) -> bool:
-    """Return whether enough of a job's tasks have a place, in its sub-groups too: one that is not, and runs in part, is Unknown."""
+    """Return whether a job is ready with all its sub-groups; a job that is not, and runs in part, is Unknown."""
     return is_ready(job) and _has_sub_groups(job)
 
 
@@ -105,7 +105,7 @@ def _has_sub_groups(job: Job) -> bool:
 
 
 def _promised(job: Job) -> dict[str, int]:
-    """Return how many tasks of each role are promised a place."""
+    """Return the number of promised tasks by role."""
     promised: dict[str, int] = {}
     for task in job.with_status("Pipelined").values():
         promised[task.role] = promised.get(task.role, 0) + 1
@@ -117,7 +117,7 @@ def _occupied(job: Job, role: str) -> int:
 
 
 def surplus(candidates: list[Task]) -> list[Task]:
-    """Return those of the candidates whose jobs stay complete without them, counting down as they go."""
+    """Return candidates whose jobs stay ready without them, counted down one by one."""
     left: dict[str, int] = {}
     found = []
     for victim in candidates:
@@ -130,6 +130,6 @@ def surplus(candidates: list[Task]) -> list[Task]:
 
 
 def only_terminating(job: Job) -> bool:
-    """Return whether a job lacks tasks only because enough of them are on their way out (Volcano: no Unschedulable then)."""
+    """Return whether a job is short only of releasing tasks (Volcano: it is not Unschedulable then)."""
     leaving = sum(task.node is not None for task in job.with_status("Releasing").values())
     return leaving > 0 and not job.count("Pending", "Pipelined") and job.ready + leaving >= job.min_member

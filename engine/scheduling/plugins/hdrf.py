@@ -19,21 +19,21 @@ _WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
 @dataclass(slots=True)
 class _Branch:
-    """A node of the tree; a job if it has no children."""
+    """Branch of the tree; a leaf is a job."""
 
     weight: float = 1.0
     parent: _Branch | None = None
     children: dict[str, _Branch] = field(default_factory=dict)
     counted: dict[str, _Branch] = field(default_factory=dict)
-    """Its children but the jobs that hold nothing: thousands may wait, which add to no share."""
+    """Children without jobs that hold nothing: thousands may be pending and add to no share."""
     job: str = ""
-    """Name of a job among the children of its branch; empty: it is a branch."""
+    """Name of a leaf's job; empty: not a leaf."""
     allocated: Amounts = field(default_factory=dict)
     requested: Amounts = field(default_factory=dict)
     share: float = 0.0
     saturated: bool = False
     stale: bool = True
-    """Something below it has changed since its share was calculated."""
+    """A leaf below has changed since the share was calculated."""
 
     @property
     def key(self) -> tuple[bool, float]:
@@ -41,14 +41,14 @@ class _Branch:
 
 
 class Tree:
-    """The branches with what jobs hold and ask for. After a change only the branches above it are calculated anew."""
+    """Tree of branches and jobs; after a change only the branches above it are recalculated."""
 
     def __init__(self, total: Amounts) -> None:
         self._root = _Branch()
         self._total = total
         self._allocated: Amounts = {}
         self._demanded: set[str] = set()
-        """Resources of which the cluster has some left."""
+        """Resources that are not exhausted in the cluster."""
 
     def add_job(self, job: Job) -> None:
         """Add a job below its queue's branch."""
@@ -62,7 +62,7 @@ class Tree:
         self.follow(job)
 
     def follow(self, job: Job) -> None:
-        """Take over what a job holds and asks for now."""
+        """Update the held and requested resources of a job."""
         leaf = self._leaf(job)
         subtract(self._allocated, leaf.allocated.items())
         leaf.allocated, leaf.requested = dict(job.allocated), dict(job.requested)
@@ -70,7 +70,7 @@ class Tree:
         _changed(leaf)
 
     def change(self, job: Job, part: Part, by: int) -> None:
-        """Let a job hold more (1) or less (-1)."""
+        """Add to (1) or subtract from (-1) the held resources of a job."""
         leaf = self._leaf(job)
         for amounts in (leaf.allocated, self._allocated):
             (add if by > 0 else subtract)(amounts, part)
@@ -83,7 +83,7 @@ class Tree:
         return branch.children[f"job {job.key}"]
 
     def path_key(self, path: tuple[Queue, ...]) -> tuple[object, ...]:
-        """Return the place of a queue, given with those above it: the keys of its branches from the root down."""
+        """Return the order key of a queue, given with the queues above it: the keys of its branches from the root down."""
         self._refresh()
         branch: _Branch | None = self._root
         key: list[object] = []
@@ -105,10 +105,10 @@ class Tree:
             self._demanded = demanded
 
     def _update(self, branch: _Branch, *, every: bool, demanded: set[str]) -> None:
-        """Set shares and saturation of what is stale (or everything) below a branch, then its own.
+        """Recalculate shares and saturation of the stale branches (or all) below a branch, then its own.
 
-        A job is saturated if some resource that it asks for is met, or the cluster has none left. A branch holds what its
-        saturated children hold, and of the others what they would hold at the smallest dominant share among them.
+        A job is saturated if its request of some resource is met, or that resource is exhausted. A branch holds the sum of its
+        saturated children, and of the others their resources scaled to the smallest dominant share among them.
         """
         branch.stale = False
         if branch.job:
@@ -143,7 +143,7 @@ def build_tree(cluster: Cluster, total: Amounts) -> Tree:
 
 
 def _changed(leaf: _Branch) -> None:
-    """Count a job among those that hold something, or not; what is above it has to be calculated anew."""
+    """Update whether a job counts as holding something, and mark the branches above it as stale."""
     branch = leaf.parent
     assert branch is not None  # noqa: S101 - a job has one above it
     if leaf.allocated:
@@ -159,7 +159,7 @@ def _changed(leaf: _Branch) -> None:
 def _branches(path: tuple[Queue, ...]) -> list[tuple[str, float]]:
     """Return the branches below the root that lead to a queue, each with its weight; a weight below 1 counts as 1.
 
-    Volcano: as the queue's annotations say, else by the queues above it.
+    Volcano: from the queue's annotations, else from the queues above it.
     """
     queue = path[0]
     stated = queue.annotations.get(_HIERARCHY)

@@ -1,4 +1,4 @@
-"""Plugins that are accepted and change nothing where what they look at does not exist."""
+"""Network-topology-aware: accepted without effect, since Lahar has no HyperNodes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["NetworkTopologyAware"]
 
 
 class NetworkTopologyAware(Plugin):
-    """Without HyperNodes no node is nearer than another (Volcano `network-topology-aware`)."""
+    """Plugin without effect: without HyperNodes no node is nearer than another (Volcano `network-topology-aware`)."""
 
     NAME: ClassVar[str] = "network-topology-aware"

@@ -1,4 +1,4 @@
-"""Nodeorder: score nodes as Kubernetes does, by what is left of them, by preferences and by taints."""
+"""Nodeorder: Kubernetes' scores of nodes, by free resources, preferences and taints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WEIGHTS: Final = {
 
 
 class NodeOrder(Plugin):
-    """Kubernetes' scores, each from 0 to 100 times its weight (Volcano `nodeorder`). Images are not known, so not scored."""
+    """Kubernetes' scores, each from 0 to 100 times its weight (Volcano `nodeorder`). Images are not observed, so not scored."""
 
     NAME: ClassVar[str] = "nodeorder"
 
@@ -38,10 +38,10 @@ class NodeOrder(Plugin):
         super().__init__(option)
         self._weights = {name: option.arguments.number(f"{name}.weight", weight) for name, weight in _WEIGHTS.items()}
         self._static_of: WeakKeyDictionary[PodClass, tuple[int, list[Preference]]] = WeakKeyDictionary()
-        """Class → layout of the table, preferences by nodes alone."""
+        """Class → layout of the table, preferences that depend on nodes alone."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
-        """Score by CPU and memory: how much is left, how much is used, how evenly."""
+        """Score by CPU and memory: least and most allocated, balanced allocation."""
         del pod_class
         least, most, balanced = (self._weights[name] for name in ("leastrequested", "mostrequested", "balancedresource"))
         if not (least or most or balanced):
@@ -55,7 +55,7 @@ class NodeOrder(Plugin):
         return np.asarray((score + (most + balanced)) * _BEST)
 
     def batch_node_order(self, pod_class: PodClass, namespace: str) -> list[Preference]:
-        """Prefer by preferences of nodes and pods, by taints that are only discouraged, and by even spreading."""
+        """Score by preferred node and pod affinity, PreferNoSchedule taints, and topology spread."""
         shape = pod_class.shape
         found: list[Preference] = []
         layout = self.session.cluster.table.layout
@@ -72,7 +72,7 @@ class NodeOrder(Plugin):
         return found
 
     def _static(self, pod_class: PodClass) -> list[Preference]:
-        """Return what depends on nodes alone."""
+        """Return preferences that depend on nodes alone."""
         table, shape = self.session.cluster.table, pod_class.shape
         found: list[Preference] = []
         if shape.preferred_nodes:
@@ -90,7 +90,7 @@ class NodeOrder(Plugin):
         return np.asarray(np.sum([one.weight * self._near(one.term, namespace) for one in pod_class.shape.preferred_pods], axis=0))
 
     def _near(self, term: PodTerm, namespace: str) -> Scores:
-        """Return how many pods that a term matches share a domain with each node."""
+        """Return by node the number of pods in its domain that a term matches."""
         cluster = self.session.cluster
         cluster.presence.start(cluster.table)
         counts = cluster.presence.count(lambda kind: pod_term_matches(term, namespace, kind), len(cluster.table.nodes))

@@ -1,4 +1,4 @@
-"""Overcommit: let in no more jobs than the cluster, and some more, could run."""
+"""Overcommit: limit admitted jobs to a multiple of the cluster's resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FACTOR: Final = 1.2
 
 
 class Overcommit(Plugin):
-    """Bound what is let in by a multiple of the cluster (Volcano `overcommit`).
+    """Limit of admission by a multiple of the cluster (Volcano `overcommit`).
 
     Arguments: `overcommit-factor`, 1.2, and `overcommit-factor.NAME` for one resource; less than 1 counts as 1.2.
     """
@@ -32,14 +32,14 @@ class Overcommit(Plugin):
         self._factors = {name: _factor(option.arguments, f"{_ARGUMENT}.{name}") for name in named}
 
     def open(self, session: Session) -> None:
-        """Look at what is free and what admitted jobs are to take when it is first needed."""
+        """Reset: free and inqueue resources are computed on first use."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
         self._found: dict[Minimum, Amounts] = {}
-        """What jobs ask for → what is lacking; until one is let in."""
+        """Minimum resources → lacking amounts; cleared when a job is admitted."""
 
     def _room(self) -> tuple[Amounts, Amounts, Amounts]:
-        """Return what has been let in, what may be, and what an empty cluster would let in."""
+        """Return the admitted resources, their limit, and the limit of an empty cluster."""
         if self._sums is None:
             cluster = self.session.cluster
             used = cluster.used()
@@ -51,11 +51,11 @@ class Overcommit(Plugin):
         return self._sums
 
     def alike(self, job: Job) -> Minimum | None:
-        """Jobs that ask for the same are alike."""
+        """Return the minimum resources: jobs with equal ones are equal here."""
         return job.minimum
 
     def job_enqueueable(self, job: Job) -> Vote:
-        """Permit a job whose minimum resources still fit."""
+        """Permit a job whose minimum resources fit within the limit."""
         wanted = job.minimum
         if wanted is None:
             return PERMIT
@@ -70,7 +70,7 @@ class Overcommit(Plugin):
         return REJECT
 
     def job_enqueued(self, job: Job) -> None:
-        """Count what a job has been let in for."""
+        """Add an admitted job's minimum resources."""
         self._found.clear()
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())

@@ -1,4 +1,4 @@
-"""Pdb: evict no more pods than their disruption budgets allow."""
+"""Pdb: evictions respect disruption budgets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pdb(Plugin):
     NAME: ClassVar[str] = "pdb"
 
     def protected(self, victims: list[Task]) -> list[Task]:
-        """Return as many of the victims as their budgets allow beside what the session has evicted, in their order."""
+        """Return the victims, in order, that their budgets allow beside the session's evictions."""
         budgets = self.session.cluster.budgets
         left = [budget.allowed - sum(_covers(budget, task) for task in self.session.evicted) for budget in budgets]
         found = []

@@ -1,4 +1,4 @@
-"""Predicates: which nodes let a pod in, whatever is left of them."""
+"""Predicates: filter nodes for a pod by everything but free resources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Predicates"]
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable")
 _ANY: Final = "0.0.0.0"  # noqa: S104 - nothing is bound here
 _KEPT: Final = 1_000
-"""Classes whose verdicts are kept from round to round: each takes a few bytes of every node."""
+"""Greatest number of classes whose verdicts are cached between rounds: each takes a few bytes per node."""
 _SWITCHES: Final = ("NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "PodTopologySpread")
 
 
@@ -40,10 +40,10 @@ class Predicates(Plugin):
         super().__init__(option)
         self._on = {name for name in _SWITCHES if option.arguments.truth(f"predicate.{name}Enable", default=True)}
         self._judged: WeakKeyDictionary[PodClass, tuple[int, list[Verdict]]] = WeakKeyDictionary()
-        """Class → layout of the table, and what nodes alone make of it."""
+        """Class → layout of the table, verdicts that depend on nodes alone."""
 
     def predicate(self, pod_class: PodClass) -> list[Verdict]:
-        """Judge cordons, selectors, node affinity and taints: nothing that evicting pods could change."""
+        """Filter by cordons, selectors, node affinity and taints: evictions cannot change these."""
         layout = self.session.cluster.table.layout
         judged = self._judged.get(pod_class)
         if judged is None or judged[0] != layout:
@@ -73,7 +73,7 @@ class Predicates(Plugin):
             yield Verdict("Taint", refused == 0, resolvable=False)
 
     def pod_predicate(self, pod_class: PodClass, namespace: str, without: AbstractSet[Task]) -> Iterator[Verdict]:
-        """Judge ports, affinity, anti-affinity and spreading: all that depends on which pods are where."""
+        """Filter by ports, pod affinity, anti-affinity and topology spread: these depend on other pods."""
         shape, presence = pod_class.shape, self.session.cluster.presence
         picky = presence.picky
         if not (picky or shape.host_ports or shape.pod_affinity or shape.pod_anti_affinity or shape.topology_spread):
@@ -93,7 +93,7 @@ class Predicates(Plugin):
                     yield Verdict("TopologySpread", self._even(constraint, pod_class, namespace, without))
 
     def _count(self, matches: Callable[[PodKind], bool], without: AbstractSet[Task]) -> NDArray[np.int64]:
-        """Return how many of the pods that match there are on each node."""
+        """Return by node the number of matching pods."""
         cluster = self.session.cluster
         counts = cluster.presence.count(matches, len(cluster.table.nodes))
         for task in without:
@@ -102,14 +102,14 @@ class Predicates(Plugin):
         return counts
 
     def _in_domain(self, term: PodTerm, namespace: str, without: AbstractSet[Task]) -> tuple[NDArray[np.int64], Mask]:
-        """Return how many pods that a term matches share a domain with each node, and which nodes lie in one."""
+        """Return by node the number of matching pods in its domain, and whether it has a domain."""
         counts = self._count(lambda kind: pod_term_matches(term, namespace, kind), without)
         return by_domain(counts, self.session.cluster.table.column(term.topology_key))
 
     def _near(self, pod_class: PodClass, namespace: str, without: AbstractSet[Task]) -> Mask:
-        """Judge affinity: a pod of each term in the domain.
+        """Filter by affinity: the domain holds a pod that each term matches.
 
-        Kubernetes: the first of pods that are to be near each other may go to any domain.
+        Kubernetes: the first pod of a group with affinity to itself may go to any domain.
         """
         terms = pod_class.shape.pod_affinity
         found = [self._in_domain(term, namespace, without) for term in terms]
@@ -121,7 +121,7 @@ class Predicates(Plugin):
         return passes
 
     def _apart(self, pod_class: PodClass, namespace: str, without: AbstractSet[Task]) -> Mask:
-        """Judge anti-affinity, the pod's own and that of pods that are there."""
+        """Filter by anti-affinity, the pod's own and that of the pods on the nodes."""
         passes = np.ones(len(self.session.cluster.table.nodes), np.bool_)
         for term in pod_class.shape.pod_anti_affinity:
             passes &= self._in_domain(term, namespace, without)[0] == 0
@@ -134,7 +134,7 @@ class Predicates(Plugin):
         return passes
 
     def _even(self, constraint: SpreadConstraint, pod_class: PodClass, namespace: str, without: AbstractSet[Task]) -> Mask:
-        """Judge spreading: with the pod, no domain has more than `max_skew` pods above the one that has least.
+        """Filter by spread: with the pod, no domain exceeds the smallest one by more than `max_skew` pods.
 
         Kubernetes: domains are those of nodes that the pod's selector and affinity admit.
         """

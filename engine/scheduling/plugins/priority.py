@@ -1,4 +1,4 @@
-"""Priority: more important jobs and tasks first; only less important ones give way."""
+"""Priority: jobs and tasks of higher priority come first, and may preempt those of lower priority."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Priority"]
 
 
 class Priority(Plugin):
-    """Order by priority (Volcano `priority`). Reclaiming from other queues does not depend on it."""
+    """Order by priority (Volcano `priority`); reclaim between queues does not depend on it."""
 
     NAME: ClassVar[str] = "priority"
     COUNTS_VICTIMS_BY = "job"
 
     def alike(self, job: Job) -> int:
-        """Jobs of one priority are alike."""
+        """Return the priority: jobs with equal ones are equal here."""
         return job.priority
 
     def job_order(self, job: Job) -> float:
@@ -29,7 +29,7 @@ class Priority(Plugin):
         return -task.priority
 
     def job_starving(self, job: Job) -> bool:
-        """Return whether any of a job's tasks has neither a place nor the promise of one."""
+        """Return whether some task of a job has neither a node nor a promised one."""
         return job.ready + job.count("Pipelined") < len(job.tasks)
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:

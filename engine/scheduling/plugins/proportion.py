@@ -20,17 +20,17 @@ __all__ = ["Proportion", "share_out"]
 
 @dataclass(slots=True, eq=False)
 class Portion:
-    """A queue's part of the cluster."""
+    """Share of a queue in the cluster."""
 
     queue: Queue
     limit: Amounts
     deserved: Amounts = field(default_factory=dict)
     ceiling: Amounts = field(default_factory=dict)
-    """What it deserves, as far as placing pods is limited by it."""
+    """Deserved amounts that limit placement."""
 
     @property
     def share(self) -> float:
-        """What the queue holds of what it deserves."""
+        """Share of its deserved resources that the queue holds."""
         return dominant_share(self.queue.allocated, self.deserved)
 
 
@@ -43,12 +43,12 @@ class Proportion(LimitsQueues):
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
         self._basis: object = None
-        """From what the portions were made."""
+        """Inputs of the present portions, compared to reuse them."""
         self._limits: tuple[object, dict[str, Amounts]] = (None, {})
-        """From what the limits of all queues were made, and these."""
+        """Inputs of the limits of all queues, and the limits."""
 
     def open(self, session: Session) -> None:
-        """Share the cluster out anew, unless all is as it was in the session before."""
+        """Divide the cluster among the queues; portions of the last session are reused if their inputs are equal."""
         super().open(session)
         cluster = session.cluster
         asking = [
@@ -57,7 +57,7 @@ class Proportion(LimitsQueues):
         basis = (session.total, [*cluster.queues.values()], asking)
         if basis == self._basis:
             return
-        self._basis = None  # if it fails, the next session begins anew
+        self._basis = None  # set again below: after a failure the next session recomputes
         if self._limits[0] != basis[:2]:
             guaranteed: Amounts = {}
             for queue in cluster.queues.values():
@@ -74,47 +74,47 @@ class Proportion(LimitsQueues):
         self._basis = basis
 
     def queue_order(self, queue: Queue) -> tuple[float, float]:
-        """Higher priority first, then the smaller share of what it deserves."""
+        """Order by priority, then by smaller share of the deserved resources."""
         portion = self._portions.get(queue.name)
         if portion is None:
             return (-queue.priority, 0.0)
         return (-queue.priority, portion.share)
 
     def share_of(self, queue: Queue) -> QueueShare | None:
-        """Return what a queue with jobs is to have."""
+        """Return the share that a queue with jobs deserves."""
         portion = self._portions.get(queue.name)
         return None if portion is None else QueueShare(self.NAME, portion.deserved, portion.limit, portion.share)
 
     def overused(self, queue: Queue) -> bool:
-        """Return whether a queue holds all that it deserves, of every resource."""
+        """Return whether a queue holds its deserved amount of every resource."""
         portion = self._portions.get(queue.name)
         return portion is not None and at_most(portion.deserved, queue.allocated)
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
-        """Return whether an open queue stays within what it deserves, in what the task asks for."""
+        """Return whether a queue is open and with the task stays within its deserved amounts of the requested resources."""
         portion = self._portions.get(queue.name)
         return portion is not None and queue.open and within(queue.allocated, task.pod_class.items, portion.ceiling)
 
     def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
-        """Return by how much what a queue deserves is too little for a task."""
+        """Return the amounts by which a task exceeds the deserved resources of its queue."""
         portion = self._portions.get(queue.name)
         return self.NAME, {} if portion is None else missing(queue.allocated, task.pod_class.items, portion.ceiling)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
-        """Return the same as `allocatable`: a queue reclaims up to what it deserves."""
+        """Return the same as `allocatable`: a queue reclaims up to its deserved resources."""
         return self.allocatable(queue, task)
 
     def excess(self, queue: Queue, other: Queue, names: Iterable[str], change: Mapping[str, float]) -> float:
-        """Return by which part of it a queue holds more than it deserves of any of some resources, after a change."""
+        """Return the largest relative excess over the deserved amount of some resources, after a change."""
         del other
         return excess(queue.allocated, change, self._portions[queue.name].deserved, names)
 
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
-        """Return what the queue of a job may hold."""
+        """Return the limit of the job's queue."""
         yield queue, self._portions[queue.name].limit
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return tasks of queues that hold more than they deserve, as long as they do."""
+        """Return tasks of queues that exceed their deserved resources, until they no longer do."""
         del task
         left: dict[str, Amounts] = {}
         victims = []
@@ -128,9 +128,9 @@ class Proportion(LimitsQueues):
 
 
 def share_out(total: Amounts, portions: list[Portion]) -> None:
-    """Give each queue its part: by weight, but no more than it may hold or asks for, and at least what is guaranteed to it.
+    """Compute deserved resources: by weight, at most a queue's limit and request, at least its guarantee.
 
-    Volcano: what one leaves is shared among the others, until all have what they ask for or nothing is left.
+    Volcano: what one queue leaves is divided among the others, until all requests are met or nothing is left.
     """
     left = dict(total)
     hungry = list(portions)

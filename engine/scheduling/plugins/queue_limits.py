@@ -1,4 +1,4 @@
-"""What proportion and capacity have in common: they let in a job while it fits into what its queue may hold at most."""
+"""Base of `proportion` and `capacity`: admission within the limits of queues."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["LimitsQueues", "excess", "real_capability", "without_places"]
 
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
-    """Return what a queue can hold at most: its capability, but not what is guaranteed to others (Volcano).
+    """Return the most that a queue can hold: its capability, less the guarantees of other queues (Volcano).
 
-    A resource is missing where neither the cluster has any nor the queue limits it. CPU and memory of 0 are no limits.
+    A resource is absent if the cluster has none and the queue does not limit it. CPU and memory of 0 are no limits.
     """
     free = {name: max(0, amount - guaranteed.get(name, 0)) + guarantee.get(name, 0) for name, amount in total.items()}
     limits = {name: inf if amount <= 0 and name in {CPU, MEMORY} else amount for name, amount in capability.items()}
@@ -28,17 +28,17 @@ def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, gu
 
 
 def without_places(amounts: Amounts, capability: Amounts) -> Amounts:
-    """Return amounts without places for pods, unless a queue limits those itself: Volcano does not compare them."""
+    """Return amounts without the number of pods, which Volcano does not compare unless the queue limits it."""
     return {name: amount for name, amount in amounts.items() if name != PODS or PODS in capability}
 
 
 def excess(held: Amounts, change: Mapping[str, float], deserved: Amounts, names: Iterable[str]) -> float:
-    """Return by which part of it more is held than deserved of the resource of which that is most; places for pods do not count.
+    """Return the largest relative excess of held over deserved resources; the number of pods does not count.
 
     Args:
-        held: what is held.
-        change: what is added to it, less than nothing for what is taken away.
-        deserved: what is deserved; of a resource that it lacks, nothing.
+        held: held amounts.
+        change: amounts added to them; negative: removed.
+        deserved: deserved amounts; absent: 0.
         names: resources to compare.
     """
     found = 0.0
@@ -51,23 +51,23 @@ def excess(held: Amounts, change: Mapping[str, float], deserved: Amounts, names:
 
 
 class LimitsQueues(Plugin, ABC):
-    """Base of plugins that limit what queues hold."""
+    """Base of plugins that limit the resources of queues."""
 
     def open(self, session: Session) -> None:
-        """Forget what was claimed in the session before."""
+        """Reset the claims of the last session."""
         super().open(session)
         self._extra: dict[str, Amounts] | None = None
 
     @abstractmethod
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
-        """Return the queues that a job of a queue counts in, each with what it may hold at most."""
+        """Return the queues to which a job of a queue counts, each with its limit."""
 
     def alike(self, job: Job) -> Minimum | None:
-        """Jobs of a queue that ask for the same are alike."""
+        """Return the minimum resources: jobs of a queue with equal ones are equal here."""
         return job.minimum
 
     def job_enqueueable(self, job: Job) -> Vote:
-        """Permit a job of an open queue whose minimum resources still fit within all limits."""
+        """Permit a job of an open queue whose minimum resources fit within all limits."""
         queue = job.path[0]
         if not queue.open:
             self.session.explain(job, "QueueNotOpen", self.NAME, queue.name)
@@ -85,13 +85,13 @@ class LimitsQueues(Plugin, ABC):
         return PERMIT
 
     def job_enqueued(self, job: Job) -> None:
-        """Count what a job has been let in for."""
+        """Add an admitted job's minimum resources."""
         if job.min_resources is not None:
             for queue in job.path:
                 add(self._claimed().setdefault(queue.name, {}), job.min_resources.items())
 
     def _claimed(self) -> dict[str, Amounts]:
-        """Return by queue what jobs in it and below it claim, less what they hold beyond their minima."""
+        """Return by queue the claims of jobs in and below it, less their resources beyond the minimum."""
         if self._extra is None:
             self._extra = {}
             for name, extra in self.session.inqueue.extra().items():

@@ -1,4 +1,4 @@
-"""Resourcequota: let in no job whose minimum resources its namespace's quotas do not allow."""
+"""Resourcequota: reject the admission of jobs whose minimum resources exceed a quota of their namespace."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class ResourceQuota(Plugin):
     NAME: ClassVar[str] = "resourcequota"
 
     def open(self, session: Session) -> None:
-        """Start with nothing let in in this session."""
+        """Reset the resources admitted in this session."""
         super().open(session)
         self._pending: dict[str, Amounts] = {}
 
     def alike(self, job: Job) -> tuple[str, Minimum | None]:
-        """Jobs of a namespace that ask for the same are alike."""
+        """Return namespace and minimum resources: jobs with equal ones are equal here."""
         return job.namespace, job.minimum
 
     def job_enqueueable(self, job: Job) -> Vote:
-        """Reject a job that with what was let in before it would exceed a quota of something that it asks for.
+        """Reject a job that would exceed a quota of a requested resource, with the jobs admitted before it.
 
-        Volcano: a quota with scopes, which may not mean the job's pods, has no say.
+        Volcano: a quota with scopes is ignored, since it may not cover the job's pods.
         """
         if job.min_resources is None:
             return PERMIT
@@ -51,11 +51,11 @@ class ResourceQuota(Plugin):
         return PERMIT
 
     def job_enqueued(self, job: Job) -> None:
-        """Count what a job has been let in for."""
+        """Add an admitted job's minimum resources."""
         if job.min_resources is not None:
             add(self._pending.setdefault(job.namespace, {}), job.min_resources.items())
 
 
 def _asked(amounts: Amounts, name: str) -> float:
-    """Return how much of what a quota names is asked for; `requests.cpu` is `cpu`, `count/pods` is `pods` (Kubernetes)."""
+    """Return the requested amount of a quota's resource; `requests.cpu` is `cpu`, `count/pods` is `pods` (Kubernetes)."""
     return amounts.get(name.removeprefix("requests.").removeprefix("count/"), 0)

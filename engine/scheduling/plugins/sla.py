@@ -1,4 +1,4 @@
-"""Sla: a job that has waited longer than agreed is let in and keeps what it is promised, whatever others say."""
+"""Sla: a job that has waited for its agreed time is admitted and keeps its promised nodes, whatever other plugins vote."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _WAITING_TIME: Final = "sla-waiting-time"
 class Sla(Plugin):
     """Agreed waiting times (Volcano `sla`).
 
-    Argument `sla-waiting-time`: of jobs that state none themselves by the annotation of that name; without it they may wait for
-    ever.
+    Argument `sla-waiting-time`: default for jobs without the annotation of that name; absent: no limit.
     """
 
     NAME: ClassVar[str] = "sla"
@@ -30,7 +29,7 @@ class Sla(Plugin):
         self._general = option.arguments.duration(_WAITING_TIME, None)
 
     def _due(self, job: Job) -> float:
-        """Return when a job has waited long enough (microseconds)."""
+        """Return the end of a job's agreed waiting time (microseconds)."""
         stated = job.annotations.get(_WAITING_TIME)
         waiting = self._general
         if stated is not None:
@@ -41,26 +40,26 @@ class Sla(Plugin):
         return inf if waiting is None or waiting <= 0 else job.created + waiting
 
     def alike(self, job: Job) -> str:
-        """Jobs that may wait for ever are alike."""
+        """Return the end of the waiting time: jobs without one are equal here."""
         return "" if self._due(job) == inf else job.key
 
     def job_order(self, job: Job) -> float:
-        """The job that is due first comes first."""
+        """Order by the earlier end of the waiting time."""
         return self._due(job)
 
     def _vote(self, job: Job) -> Vote:
         return PERMIT if self.session.now >= self._due(job) else ABSTAIN
 
     def job_enqueueable(self, job: Job) -> Vote:
-        """Permit a job that is due."""
+        """Permit a job whose waiting time is over."""
         return self._vote(job)
 
     def job_pipelined(self, job: Job) -> Vote:
-        """Permit a job that is due to keep what it is promised, though it may not be enough."""
+        """Permit a job whose waiting time is over to keep its promised nodes, even if they are too few."""
         return self._vote(job)
 
     def next_change(self, now: int) -> int | None:
-        """Return when the next job that waits for nodes, or to be let in, is due."""
+        """Return the next end of a waiting time of a pending job (microseconds); `None`: none."""
         waiting = [
             job
             for job in self.session.cluster.jobs.values()

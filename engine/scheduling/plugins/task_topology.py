@@ -1,4 +1,4 @@
-"""Task-topology: tasks of a job that belong together share a node, those that do not keep apart."""
+"""Task-topology: affinity and anti-affinity between the tasks of a job, by buckets of tasks that should share a node."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from engine.scheduling.session import Plugin, Session
 __all__ = ["ROLES", "TaskTopology"]
 
 ROLES: Final = 16
-"""Roles of a job that its annotations may name, the first ones: what placing a pod costs grows with their number."""
+"""Greatest number of roles that a job's annotations may name; the cost of a placement grows with it."""
 
 _CHARACTERS: Final = 4096
-"""Of an annotation, from its beginning."""
+"""Characters of an annotation that are read."""
 _AFFINITY: Final = "volcano.sh/task-topology-affinity"
 _ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
 _ORDER: Final = "volcano.sh/task-topology-task-order"
 _BEST: Final = 100.0
 _ANTI_INTER, _SELF, _INTER, _ANTI_SELF = 1, 2, 3, 4
-"""Roles with stronger demands are put into buckets first (Volcano)."""
+"""Strengths of demands; roles with stronger ones enter buckets first (Volcano)."""
 _MEBIBYTE: Final = 1 << 20
 _STORAGE: Final = "ephemeral-storage"
 
 _Roles = dict[str, set[str]]
-"""Role → roles that one annotation groups with it; itself among them, if it stands in a group alone or twice."""
+"""Role → roles grouped with it by one annotation, itself included if it is alone or twice in a group."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,21 +42,21 @@ class _Bucket:
 
     number: int
     size: int = 0
-    """Members, with and without a node; `roles`: by role."""
+    """Number of members; `roles`: by role."""
     placeless: int = 0
-    """Those that came without a node."""
+    """Members that entered without a node."""
     roles: dict[str, int] = field(default_factory=dict)
     waiting: dict[PodClass, int] = field(default_factory=dict)
-    """Class → members that came without a node and have none yet."""
+    """Class → members that entered without a node and still have none."""
     there: dict[int, int] = field(default_factory=dict)
     """Row of a node → members on it."""
     asked: float = 0.0
-    """What members without a node ask for: a thousandth of a core, a MiB, and a thousandth of anything else count the same (Volcano
+    """Requests of members without a node, where a millicore, a MiB and a thousandth of any other resource are equal (Volcano
     `reqScore`)."""
 
 
 class _Topology:
-    """What a job's annotations demand, and its tasks in buckets by it."""
+    """Demands of a job's annotations, and its tasks in buckets."""
 
     def __init__(self, job: Job, table: NodeTable) -> None:
         own = {task.role for task in job.tasks.values()}
@@ -68,17 +68,17 @@ class _Topology:
         self._strength = {role: self._demand(role) for role in named}
         self._table = table
         self._ranked: dict[str, list[tuple[int, float, int]]] = {role: [] for role in named}
-        """Role → heap of the buckets that it may join, the one that it goes with best first; outdated entries among them."""
+        """Role → heap of buckets that it may join, best first; holds outdated entries."""
         self._buckets: list[_Bucket] = []
         self.of_task: dict[str, _Bucket] = {}
         self._where: dict[str, int] = {}
         """Task → row of its node."""
         self._waits: dict[str, bool] = {}
-        """Task that came without a node → whether it still has none."""
+        """Task that entered without a node → whether it still has none."""
         self._against: dict[str, NDArray[np.int64]] = {}
-        """Role → by node, tasks that it keeps apart from."""
+        """Role → by node, number of tasks to avoid."""
         self._mates: tuple[_Bucket | None, NDArray[np.int64]] = (None, np.zeros(0, np.int64))
-        """By node, members of the bucket that was asked about last."""
+        """Last scored bucket, and its members by node."""
         on_node: dict[str, _Bucket] = {}
         for task in sorted(job.tasks.values(), key=self.first):
             if task.role in named and task.node is not None and EFFECTS[task.status].idle:
@@ -106,7 +106,7 @@ class _Topology:
         return next((worth for demanded, worth in stated if demanded), 0)
 
     def first(self, task: Task) -> tuple[object, ...]:
-        """Return a task's place: in the stated order of roles, then by how strong their demands are."""
+        """Return the order key of a task: the stated order of roles, then the strength of demands."""
         role = task.role
         return (self._rank.get(role, len(self._rank)), -self._strength.get(role, 0), task.index, task.created, task.key)
 
@@ -120,19 +120,19 @@ class _Topology:
         return bucket
 
     def _worth(self, role: str, bucket: _Bucket) -> int:
-        """Return how many members a role goes with, less those that it keeps apart from."""
+        """Return the number of members with affinity to a role, less those with anti-affinity."""
         count = bucket.roles.get
         return sum(count(other, 0) for other in self._affine[role]) - sum(count(other, 0) for other in self._apart[role])
 
     def _best(self, role: str) -> _Bucket | None:
-        """Return the bucket that a role goes with best, of equals the one that asks for least; `None`: it avoids all."""
+        """Return the best bucket for a role, of equal ones the one with the least requests; `None`: it avoids all."""
         ranked = self._ranked[role]
         while ranked:
             worth, asked, number = ranked[0]
             bucket = self._buckets[number]
             if self._worth(role, bucket) != -worth:
                 heappop(ranked)
-            elif bucket.asked != asked:  # it asks for more by now
+            elif bucket.asked != asked:  # its requests have grown since it was pushed
                 heapreplace(ranked, (worth, bucket.asked, number))
             else:
                 return bucket
@@ -152,7 +152,7 @@ class _Topology:
     # Places ---------------------------------------------------------------------------------------------------------------
 
     def follow(self, task: Task) -> None:
-        """Take over where a task is now, and whether it waits."""
+        """Update the node of a task, and whether it is pending."""
         bucket = self.of_task.get(task.key)
         if bucket is None:
             return
@@ -180,7 +180,7 @@ class _Topology:
             self._against[other][row] += by
 
     def scores(self, role: str, bucket: _Bucket) -> Scores:
-        """Score all nodes for a member of a bucket: by the members that are there and would still fit, less whom it avoids."""
+        """Score all nodes for a member of a bucket: members there, plus members that would still fit, less tasks to avoid."""
         found = self._there(bucket) + _fitting(self._table, bucket.waiting.items())
         if role in self._against:
             found = found - self._against[role]
@@ -198,18 +198,18 @@ class TaskTopology(Plugin):
     """Buckets of tasks by the annotations of their job (Volcano `task-topology`).
 
     `volcano.sh/task-topology-affinity`, `…-anti-affinity`: groups of roles as `ps,worker;worker`;
-    `volcano.sh/task-topology-task-order`: roles with commas. Of each, 4,096 characters are read; of the job's roles, the first
-    `ROLES` that are named count.
+    `volcano.sh/task-topology-task-order`: roles separated by commas. Of each annotation 4,096 characters are read, and the first
+    `ROLES` named roles count.
     """
 
     NAME: ClassVar[str] = "task-topology"
 
     def open(self, session: Session) -> None:
-        """Put the tasks of jobs with such annotations into buckets when they are first asked about."""
+        """Reset: a job's tasks are put into buckets on first use."""
         super().open(session)
         self._topologies: dict[str, _Topology | None] = {}
         self._followed = len(session.cluster.moved)
-        """How much of `Cluster.moved` the topologies know."""
+        """Number of entries of `Cluster.moved` that the topologies have followed."""
 
     def _topology(self, job: Job) -> _Topology | None:
         if job.key not in self._topologies:
@@ -218,7 +218,7 @@ class TaskTopology(Plugin):
         return self._topologies[job.key]
 
     def task_order(self, task: Task) -> tuple[object, ...]:
-        """Tasks of buckets with more to place first, a bucket's together, in the stated order of roles; those of none last."""
+        """Order by buckets with more pending members, then by role as stated; tasks without a bucket last."""
         topology = self._topology(task.job)
         bucket = topology.of_task.get(task.key) if topology is not None else None
         if topology is None:
@@ -226,7 +226,7 @@ class TaskTopology(Plugin):
         return (1,) if bucket is None else (0, -bucket.placeless, bucket.number, topology.first(task))
 
     def task_node_order(self, task: Task) -> Scores | None:
-        """Score nodes by the mates that are there and would still fit, less those to keep apart from."""
+        """Score nodes by bucket members there and still fitting, less tasks to avoid."""
         topology = self._topology(task.job)
         bucket = topology.of_task.get(task.key) if topology is not None else None
         if topology is None or bucket is None:
@@ -246,7 +246,7 @@ def _asked(pod_class: PodClass) -> float:
 
 
 def _fitting(table: NodeTable, waiting: Iterable[tuple[PodClass, int]]) -> NDArray[np.int64]:
-    """Return how many of some pods fit on each node together, one class after the other until a pod does not fit."""
+    """Return by node how many of some pods fit together, class by class until one does not fit."""
     fits = np.zeros(len(table.nodes), np.int64)
     going, left = np.ones(len(table.nodes), np.bool_), table.future
     for pod_class, count in waiting:
@@ -278,7 +278,7 @@ def _groups(job: Job, annotation: str) -> list[list[str]]:
 
 
 def _pairs(groups: list[list[str]], named: set[str]) -> _Roles:
-    """Return for each role that is named those that it is grouped with; a group of one role is that role with itself."""
+    """Return by role the roles grouped with it; a group of one role pairs it with itself."""
     found: _Roles = {role: set() for role in named}
     for group in groups:
         roles = named.intersection(group)

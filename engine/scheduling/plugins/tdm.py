@@ -1,4 +1,4 @@
-"""Tdm: nodes that belong to others by day (or night) are lent to pods that can be sent away when the hours end."""
+"""Tdm: revocable nodes run preemptable pods during stated hours; the pods are evicted when the hours end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Tdm"]
 _ZONE: Final = "tdm.revocable-zone."
 _HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})", re.ASCII)
 _AMOUNT: Final = re.compile(r"(\d{1,9})(%)?", re.ASCII)
-"""Kubernetes: a whole number, or so many percent."""
+"""A whole number or a percentage (Kubernetes `IntOrString`)."""
 _MINUTE: Final = 60 * SECOND
 _DAY: Final = 24 * 60
 _BEST: Final = 100.0
@@ -33,7 +33,7 @@ class Tdm(Plugin):
     """Time division multiplexing of nodes with the label `volcano.sh/revocable-zone` (Volcano `tdm`).
 
     Arguments: `tdm.revocable-zone.ZONE`: its hours as `8:00-18:00` (UTC; an end that is not after the start is the next day's);
-    `tdm.evict.period`, 1 minute: how often pods are sent away outside the hours.
+    `tdm.evict.period`, 1 minute: time between evictions outside the hours.
     """
 
     NAME: ClassVar[str] = "tdm"
@@ -45,7 +45,7 @@ class Tdm(Plugin):
         self._period = option.arguments.duration("tdm.evict.period", _MINUTE) or _MINUTE
 
     def _lent(self, zone: str) -> bool:
-        """Return whether a zone's hours are now."""
+        """Return whether the session's time is within a zone's hours."""
         hours = self._hours.get(zone)
         if hours is None:
             return False
@@ -54,14 +54,14 @@ class Tdm(Plugin):
         return start <= minute < end if start < end else minute >= start or minute < end
 
     def _zones(self) -> tuple[Mask, Mask]:
-        """Return which nodes are revocable, and which of them are lent now."""
+        """Return masks of the revocable nodes, and of those within their hours."""
         column = self.session.cluster.table.column(REVOCABLE_ZONE)
         revocable = np.array([value is not None for value in column.values], np.bool_)[column.codes]
         lent = np.array([value is not None and self._lent(value) for value in column.values], np.bool_)[column.codes]
         return revocable, lent
 
     def predicate(self, pod_class: PodClass) -> list[Verdict]:
-        """Keep pods off revocable nodes, but for those that may be revoked, in the hours."""
+        """Filter revocable nodes: only pods with a revocable zone, within the hours."""
         revocable, lent = self._zones()
         if not revocable.any():
             return []
@@ -69,32 +69,32 @@ class Tdm(Plugin):
         return [Verdict("RevocableZone", passes, resolvable=False)]
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
-        """Prefer revocable nodes for pods that may be revoked."""
+        """Score revocable nodes higher for pods with a revocable zone."""
         if not pod_class.shape.revocable_zone:
             return None
         _, lent = self._zones()
         return np.where(lent[rows.rows], _BEST, 0.0) if lent.any() else None
 
     def alike(self, job: Job) -> bool:
-        """Jobs that are preemptable are alike, and those that are not."""
+        """Return whether a job is preemptable: equal ones are equal here."""
         return job.preemptable
 
     def job_order(self, job: Job) -> float:
-        """Jobs that are not preemptable come first."""
+        """Order jobs that are not preemptable first."""
         return float(job.preemptable)
 
     def job_pipelined(self, job: Job) -> Vote:
-        """Permit a job to keep its promised places if with them it would be ready."""
+        """Permit a job to keep its promised nodes if it would be ready with them."""
         return PERMIT if job.ready + job.count("Pipelined") >= job.min_member else REJECT
 
     def job_starving(self, job: Job) -> bool:
-        """Return whether tasks of a job wait; a preemptable one preempts nobody."""
+        """Return whether a job that is not preemptable has pending tasks."""
         return not job.preemptable and bool(job.with_status("Pending"))
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
-        """Return pods on nodes that are not revocable, for those that may not be revoked themselves.
+        """Return preemptable pods on nodes that are not revocable.
 
-        Volcano: pods that are preemptable or revocable preempt nobody.
+        Volcano: a task that is preemptable or has a revocable zone preempts nobody.
         """
         if _stated_preemptable(task) or task.pod_class.shape.revocable_zone:
             return []
@@ -105,7 +105,7 @@ class Tdm(Plugin):
         return [victim for victims in by_job.values() for victim in self._tolerable(victims[0].job, victims)]
 
     def victims(self, running: list[Task]) -> list[Task]:
-        """Return pods on revocable nodes outside their hours, once in each period, as many of a job as it can spare."""
+        """Return pods on revocable nodes outside their hours, once a period, as many of a job as it can spare."""
         now = self.session.now
         if now - self.memory.get(_EVICTED_AT, now - self._period) < self._period:
             return []
@@ -119,12 +119,12 @@ class Tdm(Plugin):
         return [victim for victims in by_job.values() for victim in self._tolerable(victims[0].job, victims)]
 
     def _tolerable(self, job: Job, victims: list[Task]) -> list[Task]:
-        """Return as many of the victims as the job can spare, the last of its tasks first."""
+        """Return as many victims as the job can spare, its last tasks first."""
         ordered = sorted(victims, key=self.session.task_key, reverse=True)
         return ordered[: spared(job)]
 
     def next_change(self, now: int) -> int | None:
-        """Return when the next minute begins, if there are zones, since hours are of whole minutes; or a period ends before."""
+        """Return the start of the next minute, or the end of the period if earlier (microseconds); `None`: no zones."""
         if not self._hours:
             return None
         minute = (now // _MINUTE + 1) * _MINUTE
@@ -133,9 +133,9 @@ class Tdm(Plugin):
 
 
 def spared(job: Job) -> int:
-    """Return how many running tasks a job can spare at once.
+    """Return the number of running tasks that a job can spare at once.
 
-    Volcano: `jdb-max-unavailable` of its tasks less those that neither run nor are over; else its running tasks less
+    Volcano: `jdb-max-unavailable` less the tasks that neither run nor have finished; else the running tasks less
     `jdb-min-available`; else one. Percentages are of all tasks, rounded up.
     """
     total, running = len(job.tasks), job.count("Running")

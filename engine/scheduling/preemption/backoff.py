@@ -1,4 +1,4 @@
-"""Pauses of a job: after a refusal nothing is decided about it, after evictions nobody is evicted for it."""
+"""Pauses of a job: it is held after a refusal, and evicts nobody for a while after evictions."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from engine.scheduling.state.shard import State
 __all__ = ["back_off", "pause"]
 
 _MOST_REFUSALS: Final = 7
-"""So many in a row make a pause of 64 s; more make none that is longer."""
+"""Refusals in a row that lead to the longest pause, 64 s."""
 _LONGEST_PAUSE: Final = 40
 """Binary logarithm of seconds: 35,000 years, the longest that a record holds."""
 _CALM: Final = 128 * SECOND
-"""Evictions for a job that follow each other faster are in a row, however short its last pause was."""
+"""Evictions for a job within this time of each other count as in a row, however short its last pause was."""
 
 
 def _pause(times: int) -> Micros:
-    """Return how long to wait after what was in vain so many times: 1 s, each time twice as long."""
+    """Return the pause after a number of failures in a row: 1 s, doubled with each."""
     return SECOND << min(times - 1, _LONGEST_PAUSE)
 
 
 def back_off(state: State, job: str, now: Micros) -> None:
-    """Have nobody evicted for a job for a second, and twice as long after each further round that evicts for it.
+    """Suspend evictions for a job for a second, and twice as long after each further round that evicts for it.
 
-    The pause has no cap, and is forgotten only after twice its length: evictions for a job that lead to nothing grow with the
-    logarithm of time.
+    The pause has no cap, and is forgotten only after twice its length: the number of useless evictions for a job grows with
+    the logarithm of time.
     """
     known = state.jobs.get(job)
     if known is None or now == known.head.evicted:
         return
     head = known.head
     in_a_row = head.evictions and now - head.evicted <= max(_CALM, 2 * _pause(head.evictions))
-    if now >= head.preemption_backoff:  # else an earlier release decided it, whose pauses had a cap
+    if now >= head.preemption_backoff:  # otherwise an earlier release decided, whose pauses had a cap
         head.evictions = head.evictions + 1 if in_a_row else 1
     head.evicted, head.preemption_backoff = now, now + _pause(head.evictions)
     state.touched[head_record(job)] = None
@@ -44,6 +44,6 @@ def back_off(state: State, job: str, now: Micros) -> None:
 
 
 def pause(head: JobRecord, moment: Micros) -> None:
-    """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
+    """Hold a job for a second after a refusal or a failed binding, and twice as long after each further one."""
     head.refusals += 1
     head.retry = moment + _pause(min(head.refusals, _MOST_REFUSALS))

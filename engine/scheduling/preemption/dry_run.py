@@ -1,4 +1,4 @@
-"""Preemption by dry runs: try every node, keep as many victims as possible, take the node whose victims matter least."""
+"""Preemption by dry runs: try every node, spare as many victims as possible, choose the node with the least important victims."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def best_dry_run(
 ) -> Statement | None:
     """Evict the victims of the best node, and promise a task the place.
 
-    Volcano (as Kubernetes): the node whose most important victim matters least, then with the least sum of priorities, the
-    fewest victims, the one whose most important victim started last, the first by name.
+    Volcano (as Kubernetes): the node with the lowest highest priority of victims, then the least sum of priorities, the fewest
+    victims, the latest start of its most important victim, the first name.
 
     Args:
         session: the session.
         placement: finds nodes.
         queue: the task's queue.
-        task: whom it is for.
-        nodes: nodes with those who may be evicted there, at least one each, the first to be evicted first.
+        task: the preemptor.
+        nodes: nodes with their possible victims, at least one each, in the order of eviction.
 
     Returns:
-        The moves, or `None` if no node will do.
+        The moves, or `None` if no node can be freed.
     """
     found = [
         (victims, node) for node, candidates in nodes if (victims := _fewest(session, placement, queue, task, node, candidates))
@@ -52,7 +52,7 @@ def best_dry_run(
 
 
 def _fewest(session: Session, placement: Placement, queue: Queue, task: Task, node: Node, candidates: Sequence[Task]) -> list[Task]:
-    """Return whom to evict on a node for a task: evict until it fits, then spare whoever can be; empty: it never fits."""
+    """Return the victims on a node for a task: evict until it fits, then spare as many as possible; empty: it never fits."""
     before = frozenset(session.evicted)
     # Volcano: predicates see simulated evictions only if the plugin's switch for preemption is on.
     seen = session.enabled("predicates", "preemptable")

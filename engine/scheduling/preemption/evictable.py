@@ -1,4 +1,4 @@
-"""Which nodes could become free enough by evicting: upper bounds that spare looking at victims one by one."""
+"""Upper bounds of the resources that evictions could free on each node, so most nodes need no search for victims."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from engine.scheduling.session import Session
 __all__ = ["Evictable"]
 
 _FEW: Final = 4
-"""Nodes that are tried before plugins are asked about all victims at once: mostly one of the first nodes will do."""
+"""Nodes to try before plugins are asked about all victims at once: mostly one of the first nodes suffices."""
 _MANY: Final = 32
-"""Nodes that are tried before they are asked again: while a job is promised places, they name fewer and fewer for it."""
+"""Nodes to try before plugins are asked again: they name fewer victims while a job is promised nodes."""
 
 
 class VictimClasses:
-    """Pods that stand for those of the same job and class, in rounds of which no two count down the same thing."""
+    """Representative pods, one of each job and class, in rounds without two of the same job or queue."""
 
     def __init__(self, every: Sequence[Task]) -> None:
-        """Take one pod of each job and class."""
+        """Choose one pod of each job and class."""
         self.every = every
         self._of_queue: dict[tuple[str, PodClass], list[Task]] = {}
         for one in every:
@@ -39,7 +39,7 @@ class VictimClasses:
         }
 
     def alike(self, by: str, some: AbstractSet[Task]) -> Iterable[Task]:
-        """Return those that share the fate of some pods of a round."""
+        """Return the pods represented by some pods of a round."""
         return some if by == "job" else [one for first in some for one in self._of_queue[first.job.queue, first.pod_class]]
 
 
@@ -47,7 +47,7 @@ class Evictable:
     """Pods that may be evicted when an action begins, by node."""
 
     def __init__(self, table: NodeTable, tasks: Sequence[Task], rows: NDArray[np.intp], equivalence_key: NDArray[np.intp]) -> None:
-        """Take the pods in the order of their rows, with a number for each job and class."""
+        """Index the pods in the order of their rows, with a number for each job and class."""
         self._table = table
         self._tasks = tasks
         self._rows = rows
@@ -59,15 +59,15 @@ class Evictable:
         vectors = [task.pod_class.vector[:, 0] for task in self._kinds.every]
         self._vectors = np.array(vectors, np.int64).reshape(len(vectors), len(table.resources)).T
         self._freed = self._sum(np.ones(len(tasks), np.bool_))
-        """What they take of each node. What is evicted meanwhile stays in it and is among what will be idle as well."""
+        """Resources of the pods by node. Evicted ones stay included, and count as future idle as well."""
         self._preemptor: tuple[object, ...] = ()
-        """For whom plugins were asked last, whom they may name, and what those took of each node then."""
+        """Last preemptor, the victims that plugins may name for it, and their resources by node."""
         self._named = np.ones(len(tasks), np.bool_)
         self._named_freed = self._freed
 
     @classmethod
     def of(cls, table: NodeTable, tasks: Iterable[Task]) -> Evictable:
-        """Take pods in any order; those that are on no node of the table are left out."""
+        """Index pods in any order, without those that are on no node of the table."""
         found = [task for task in tasks if task.node is not None and task.node.row >= 0]
         rows = np.array([task.node.row for task in found if task.node is not None], np.intp)
         order = np.argsort(rows, kind="stable")
@@ -82,7 +82,7 @@ class Evictable:
         return Evictable(self._table, [self._tasks[at] for at in chosen.tolist()], self._rows[chosen], self._kind_of[chosen])
 
     def _sum(self, tasks: Mask) -> NDArray[np.int64]:
-        """Return what some of the pods take of each node."""
+        """Return the resources of some of the pods by node."""
         amounts = self._vectors[:, self._kind_of] * tasks
         sums = np.zeros((len(self._vectors), len(self._tasks) + 1), np.int64)
         np.cumsum(amounts, axis=1, out=sums[:, 1:])
@@ -90,7 +90,7 @@ class Evictable:
         return found
 
     def on(self, node: Node) -> Sequence[Task]:
-        """Return the pods that were on a node."""
+        """Return the pods that were on a node when the action began."""
         return self._tasks[self._first[node.row] : self._end[node.row]]
 
     def worth_trying(
@@ -101,14 +101,14 @@ class Evictable:
         rows: NDArray[np.intp],
         lacking: Amounts,
     ) -> Iterator[Node]:
-        """Go through the nodes where a task could find room if all pods were evicted that plugins may name.
+        """Yield the nodes where a task could fit if all pods that plugins may name were evicted.
 
         Args:
             session: the session.
-            point: which plugins are asked.
+            point: extension point to ask.
             task: the task.
-            rows: which nodes, in this order.
-            lacking: how much must be evicted at least, so that the task's queue may take it.
+            rows: rows of the nodes, in order.
+            lacking: least amounts to evict, so that the task's queue may take it.
         """
         freed, among, batch = self._freed, None, _FEW
         if self._preemptor == (task.job, task.pod_class, task.priority):
@@ -125,14 +125,14 @@ class Evictable:
                 rows = rows[self._enough(task, self._named_freed, lacking)[rows]]
 
     def _left(self, row: int, among: Mask | None) -> list[Task]:
-        """Return the pods of a node, or some of them, that have not been evicted yet."""
+        """Return those pods of a node, or of some of them, that are not evicted yet."""
         here = range(self._first[row], self._end[row])
         return [self._tasks[at] for at in here if (among is None or among[at]) and self._tasks[at].status != "Releasing"]
 
     def _ask(self, session: Session, point: str, task: Task) -> None:
-        """Ask plugins whom they may name for a task.
+        """Ask plugins which victims they may name for a task.
 
-        For later tasks of the same job they name no more: its share has grown, and that of others has not.
+        They name no more for later tasks of the same job: its share has grown, those of others have not.
         """
         self._preemptor = (task.job, task.pod_class, task.priority)
         named = _may_be_named(session, point, task, self._kinds)
@@ -144,10 +144,10 @@ class Evictable:
         self._named_freed = self._sum(left)
 
     def _enough(self, task: Task, freed: NDArray[np.int64], lacking: Amounts) -> Mask:
-        """Return on which nodes evicting so much makes room for a task, and gives its queue back what it lacks."""
+        """Return the nodes where evicting these amounts makes room for a task, and frees what its queue lacks."""
         found: Mask = (self._table.future + freed - task.pod_class.vector >= task.pod_class.least).all(axis=0)
         for name, amount in lacking.items():
-            if name in self._table.resources:  # else no node was found for the task
+            if name in self._table.resources:  # otherwise no node was found for the task
                 found &= freed[self._table.resources[name]] >= amount - TOLERANCE
         return found
 
@@ -177,7 +177,7 @@ def _may_be_named(session: Session, point: str, task: Task, classes: VictimClass
 
 
 def _in_rounds(tasks: Iterable[Task], owner: Callable[[Task], str]) -> list[list[Task]]:
-    """Return tasks in lists that have at most one of each owner."""
+    """Return tasks in lists with at most one of each owner."""
     rounds: list[list[Task]] = []
     seen: dict[str, int] = {}
     for one in tasks:

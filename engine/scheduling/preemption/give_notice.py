@@ -1,4 +1,4 @@
-"""Who is given notice: the fewest whole jobs without which a privileged job fits; and whether they are still needed."""
+"""Choice of victims to be given notice, the fewest whole jobs without which a privileged job fits, and its review."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from engine.scheduling.statement import Statement
 __all__ = ["give_notice"]
 
 _MAY_BE_GIVEN_NOTICE: Final = frozenset({"Running", "Pending"})
-"""Phases of victims: a job that runs may be Pending again, while it waits for more pods."""
+"""Job phases of victims: a running job may be Pending again, while it awaits more pods."""
 MOST_NOTICES: Final = 64
-"""Notices of a cluster that are open, or have a place reserved, at one time: each round looks at all of them."""
+"""Greatest number of notices of a cluster that are open or have a reservation: each round reviews all of them."""
 _SINGLE: Final = 1_000
-"""Jobs that are tried one by one, whether one alone frees enough."""
+"""Greatest number of single jobs that are tried."""
 _EXACT: Final = 64
-"""Sets of several victims that are tried one by one; where there are more of a size, larger sets are narrowed instead."""
+"""Greatest number of sets of victims of one size that are tried; beyond it a larger set is reduced instead."""
 
 Fits = Callable[[Sequence[Job]], bool]
 Rank = tuple[int, int]
@@ -37,21 +37,21 @@ Rank = tuple[int, int]
 
 
 def give_notice(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
-    """Review open notices, and choose victims for the first privileged job that starves and can be helped so.
+    """Review open notices, and choose victims for the first starving privileged job that fits without them.
 
-    What one notice is to free is taken for the next, and what it leaves over is nobody's, for it may be withdrawn. In the end all
-    is as it was, for nobody is evicted yet.
+    Resources that one notice frees are taken for the next, and its surplus goes to nobody, since it may be withdrawn. At the end
+    all moves are discarded: nothing is evicted yet.
 
     Args:
         session: the session.
         placement: finds nodes.
-        waiting: the starving jobs of queues that give notice, by queue.
+        waiting: starving jobs of queues that give notice, by queue.
     """
     if not waiting and not session.cluster.notices:
         return
     plan = Statement(session)
     reviewed = [notice for notice in session.cluster.notices.values() if notice.reserved is None]
-    for notice in reviewed[1:]:  # what is needed while no other notice frees anything
+    for notice in reviewed[1:]:  # victims that are needed while no other notice frees anything
         _review(session, placement, notice, plan)
         plan.discard()
     for notice in reviewed:
@@ -74,9 +74,9 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
 
 
 def _review(session: Session, placement: Placement, notice: Notice, plan: Statement) -> None:
-    """Find out which victims of a notice are still needed, if those that are left free enough.
+    """Review which victims of a notice are still needed, if the remaining ones free enough.
 
-    A second review spares nobody whom the first one did not.
+    A second review spares only victims that the first one spared.
     """
     jobs, first = session.cluster.jobs, session.outcome.reviews.get(notice.id, NoticeReview([*notice.victims]))
     if not first.enough:
@@ -88,10 +88,10 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
     if session.is_too_large(preemptor):
         session.outcome.reviews[notice.id] = NoticeReview(enough=False)
         return
-    if not session.job_starving(preemptor):  # its gang has its places, or is promised them
+    if not session.job_starving(preemptor):  # its gang has its nodes, or is promised them
         session.outcome.reviews[notice.id] = NoticeReview([*notice.victims])
         return
-    # Who has acknowledged is ready to go; of the others the most important is spared first.
+    # Jobs that acknowledged are ready to stop; of the others the most important is spared first.
     order = sorted(victims, key=lambda job: (not notice.victims[job.key], _cost(session, job)), reverse=True)
     moves = _places(session, placement, queue, preemptor, order)
     if moves is None:
@@ -101,7 +101,7 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
     stay = notice.victims.keys() - first.spared
     beside, always = _ways(session, placement, queue, preemptor, plan)
     needed = _spare(session, order, beside, stay)
-    if stay and len(needed) > len(stay):  # for those that others' promises ask for, some of the rest may go
+    if stay and len(needed) > len(stay):  # some of the rest may be needed for the promises of others
         needed = _spare(session, needed, always)
     kept = _places(session, placement, queue, preemptor, needed)
     if kept is not None:
@@ -112,7 +112,7 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
 
 
 class _Search:
-    """What choosing victims takes."""
+    """Arguments of a search for victims."""
 
     def __init__(self, session: Session, placement: Placement) -> None:
         self.session = session
@@ -124,11 +124,11 @@ class _Search:
                 self._running.setdefault(job.queue, []).append(job)
 
     def may_give_notice(self, job: Job) -> bool:
-        """Return whether others may be given notice for a job that starves."""
+        """Return whether other jobs may be given notice for a starving job."""
         return job.preemption.phase == "Pending" and job.key not in self.session.cluster.noticed and self.session.is_privileged(job)
 
     def victims(self, queue: Queue, job: Job) -> list[Job]:
-        """Return who may be given notice for a job; who has not run long enough may be later."""
+        """Return the jobs that may be given notice for a job; one that has not run long enough may be later."""
         own, found = rank(self.session, job), []
         for other in self._running.get(queue.name, ()):
             if rank(self.session, other) < own and _is_preemptable(other):
@@ -141,7 +141,7 @@ class _Search:
 
 
 def rank(session: Session, job: Job) -> Rank:
-    """Return what decides who gives way: only jobs of a lower rank do."""
+    """Return the rank of a job: only jobs of lower rank are victims."""
     tenant = session.cluster.tenants.get(job.preemption.tenant)
     return 0 if tenant is None else tenant.priority, job.priority
 
@@ -156,7 +156,7 @@ def _is_preemptable(job: Job) -> bool:
 
 
 def _cost(session: Session, job: Job) -> tuple[Rank, float, float, str]:
-    """Return what stopping a job costs: its rank, then the work that is lost with it (GPUs, then CPU, times how long it ran)."""
+    """Return the cost of stopping a job: its rank, then the lost work (GPUs, then CPU, times its run time)."""
     ran, tasks = session.now - job.preemption.since, _placed(job)
     cpu = sum(task.pod_class.request.get(CPU, 0) for task in tasks)
     return rank(session, job), sum(task.pod_class.gpus for task in tasks) * ran, cpu * ran, job.key
@@ -167,7 +167,7 @@ def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
     candidates = search.victims(queue, job)
     beside, always = _ways(session, placement, queue, job, plan)
     chosen = _fewest(session, candidates, beside)
-    if chosen is not None and not always(chosen):  # it counts on what other notices leave over
+    if chosen is not None and not always(chosen):  # it depends on the surplus of other notices
         chosen = _fewest(session, candidates, always)
     moves = None if chosen is None else _places(session, placement, queue, job, chosen)
     if chosen is None or moves is None:
@@ -180,20 +180,20 @@ def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
 
 
 def _freed(job: Job) -> tuple[float, float]:
-    """Return how much a job holds: GPUs, then CPU."""
+    """Return the resources that a job holds: GPUs, then CPU."""
     return sum(task.pod_class.gpus for task in _placed(job)), job.allocated.get(CPU, 0)
 
 
 def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job] | None:
-    """Return the fewest victims without which a job fits; of sets of one size the one that costs least.
+    """Return the fewest victims without which a job fits; of sets of one size the cheapest.
 
-    Exact while there are few sets of a size. Where there are many, the largest jobs are taken until it fits, and of those whoever
-    is not needed is spared, the most costly first.
+    Exact while there are few sets of a size. Otherwise the largest jobs are added until it fits, then those that are not needed
+    are spared, the most costly first.
 
     Args:
         session: the session.
-        candidates: whom it may be.
-        fits: whether the job would fit without some of them; without more of them it fits at least as well.
+        candidates: possible victims.
+        fits: returns whether the job fits without some of them; if so, it also fits without more.
 
     Returns:
         The victims, or `None` if it does not fit without all of them, or fits without any.
@@ -218,7 +218,7 @@ def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job
             break
         for some in sorted(combinations(candidates, number), key=costs):
             if fits(some):
-                return sorted(some, key=lambda job: job.key)  # whatever the order in which this process came to know them
+                return sorted(some, key=lambda job: job.key)  # independent of the order in which this process read them
     order = sorted(candidates, key=lambda job: (tuple(-amount for amount in _freed(job)), cost(job)))
     low, high = 1, len(order)
     while low < high:
@@ -231,9 +231,9 @@ def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job
 
 
 def _spare(session: Session, victims: Sequence[Job], fits: Fits, stay: Container[str] = ()) -> list[Job]:
-    """Return the victims that are needed, or have to stay in the notice by their key; those that come first are spared first.
+    """Return the victims that are needed, or that must stay in the notice by their key; the first are spared first.
 
-    All are evicted once, and each comes back for a moment: so it costs in proportion to them.
+    All are evicted once, and each is restored for a trial: the cost is linear in their number.
     """
     gone = {victim.key: _evict(session, victim) for victim in victims}
     needed = []
@@ -263,7 +263,7 @@ def _fits(session: Session, placement: Placement, queue: Queue, job: Job, victim
 
 
 def _ways(session: Session, placement: Placement, queue: Queue, job: Job, plan: Statement) -> tuple[Fits, Fits]:
-    """Return whether a job fits without some jobs: as other notices are carried out, and both so and while none of them is."""
+    """Return checks whether a job fits without some jobs: with other notices executed; and both with and without them."""
 
     def beside(some: Sequence[Job]) -> bool:
         return _fits(session, placement, queue, job, some)
@@ -278,7 +278,7 @@ def _ways(session: Session, placement: Placement, queue: Queue, job: Job, plan: 
 
 
 def _places(session: Session, placement: Placement, queue: Queue, job: Job, victims: Iterable[Job]) -> Statement | None:
-    """Evict jobs whole and promise a gang its places; return the moves that have been made, or `None` if it does not fit."""
+    """Evict whole jobs and promise a gang its nodes; return the moves made, or `None` if it does not fit."""
     statement = Statement(session)
     for victim in victims:
         statement.merge(_evict(session, victim))

@@ -1,4 +1,4 @@
-"""Classes of jobs for which a search found nothing: what holds for one of them holds for all until something is decided."""
+"""Classes of jobs for which a search found nothing: the result holds for the class until something is committed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class HopelessSearches:
     """Results of one action's searches for places or victims, so that a round searches once for each class of jobs."""
 
     def __init__(self, session: Session) -> None:
-        """Begin without any."""
+        """Start without any."""
         self._session = session
         self._decided = session.decided
         self._reasons: dict[Hashable, Reason | None] = {}
 
     def includes(self, job: Job) -> bool:
-        """Return whether nothing was found for a job of the same class since a decision; this job has its reason then."""
+        """Return whether a search for the job's class found nothing since the last commit; the job then gets that reason."""
         if self._decided != self._session.decided:
             self._decided = self._session.decided
             self._reasons.clear()
@@ -34,12 +34,12 @@ class HopelessSearches:
         return True
 
     def add(self, job: Job) -> None:
-        """Note that nothing was found for a job, and that all is as it was before the search."""
+        """Record that a search for a job found nothing and moved nothing."""
         if self._decided == self._session.decided:
             self._reasons[self._class_of(job)] = self._session.outcome.explained.get(job.key)
 
     def _class_of(self, job: Job) -> Hashable:
-        """Return the same for jobs that no search tells apart; a job that holds something is like no other."""
+        """Return the key of jobs that no search distinguishes; a job that holds something has its own."""
         own = job.claims or job.sub_groups is not None or any(job.allocated.values())
         return (
             job.key if own else "",

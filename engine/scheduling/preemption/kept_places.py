@@ -1,4 +1,4 @@
-"""Places that evictions free are kept for the pods that they are for: until nodes have these, or they are gone, or time is over.
+"""Reservations of the nodes that evictions free, for the claimant's pods: until these are bound or gone, or time is over.
 
 The evictions of one round for a job are one promise. It ends before its time only if all of them are refused.
 """
@@ -20,13 +20,13 @@ from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 __all__ = ["keep_places", "move_places", "place_taken", "release", "withdraw"]
 
 _MOST: Final = 256
-"""Decisions that are remembered of a job's promises; of more, not all are refused."""
+"""Greatest number of decisions of a job's promises that are kept by name; of more, not all are refused."""
 _OTHERS: Final = ""
-"""Stands for those that are not."""
+"""Name of all further decisions."""
 
 
 def keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
-    """Keep the places that an eviction frees for the pods that it is for."""
+    """Reserve the nodes that an eviction frees for the claimant's pods."""
     claimant = state.jobs.get(data.preemptor)
     if claimant is None or data.kept_until is None:
         return
@@ -41,20 +41,20 @@ def keep_places(state: State, decision: str, data: DecidedEvicted) -> None:
 
 
 def move_places(state: State, known: TrackedJob, placements: Iterable[Placement]) -> None:
-    """Keep for pods the places that they are given now, until they have them: a binding may fail."""
+    """Move reservations to the nodes of a new decision, until the pods are bound: a binding may fail."""
     if known.head.claims:
         nodes = {(one.task, one.index, one.attempt): one.node for one in placements}
         _leave(state, known, [replace(claim, node=nodes.get(claim.slot, claim.node)) for claim in known.head.claims])
 
 
 def place_taken(state: State, known: TrackedJob, slot: Slot) -> None:
-    """Keep no place any more for a pod that has a node, or has ended."""
+    """End the reservation for a pod that is bound or has ended."""
     if any(claim.slot == slot for claim in known.head.claims):
         _leave(state, known, [claim for claim in known.head.claims if claim.slot != slot])
 
 
 def release(state: State, cluster: ClusterState, now: Micros) -> None:
-    """Keep no place longer than its time."""
+    """End reservations whose time is over."""
     for known in _claimants(state, cluster):
         left = [claim for claim in known.head.claims if claim.until > now]
         if len(left) < len(known.head.claims):
@@ -62,7 +62,7 @@ def release(state: State, cluster: ClusterState, now: Micros) -> None:
 
 
 def withdraw(state: State, cluster: ClusterState, decision: str) -> None:
-    """Keep the places of a promise no longer if the eviction that was refused was the last one that stood for it."""
+    """End the reservations of a promise if its last eviction was refused."""
     for known in _claimants(state, cluster):
         head = known.head
         until = head.evicting.pop(decision, None)
@@ -76,7 +76,7 @@ def _claimants(state: State, cluster: ClusterState) -> list[TrackedJob]:
 
 
 def _leave(state: State, known: TrackedJob, claims: list[PlaceClaim]) -> None:
-    """Keep these places of a job, and no others."""
+    """Set the reservations of a job."""
     head = known.head
     head.claims, untils = claims, {claim.until for claim in claims}
     head.evicting = {decision: until for decision, until in head.evicting.items() if until in untils}

@@ -1,4 +1,4 @@
-"""What a round writes down about notices: for each what its jobs, its review and its time lead to, then the new ones."""
+"""Notice controller: records of a round about each notice, by its jobs, its review and its time, then new notices."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Events = Iterator[Event[Any]]
 
 
 def control_notices(factory: EventFactory, cluster: ClusterState, outcome: Outcome | None, cause: str) -> Events:
-    """Yield what follows for the notices of a cluster.
+    """Yield the events of a cluster's notices.
 
     Args:
-        factory: makes the round's events; what the round has decided is applied already.
-        cluster: where.
-        outcome: what the session has found; `None`: there was none. Nobody is stopped then.
+        factory: makes the round's events; the round's decisions are applied already.
+        cluster: the cluster.
+        outcome: result of the session; `None`: there was none, and no job is stopped then.
         cause: id of the round's event.
     """
     found = outcome or _NOTHING
@@ -57,7 +57,7 @@ def _announce(factory: EventFactory, cluster: ClusterState, job: Job, victims: l
     now = -(-factory.now // SECOND) * SECOND
     due = now + queue.notice_delay
     told = [jobs[victim.key].head.told_deadline for victim in victims]
-    if all(told):  # who has left an earlier notice gains no time so
+    if all(told):  # a job that left an earlier notice gains no time by that
         due = min(due, max(now + SECOND, *told))
     some = "1 job" if len(victims) == 1 else f"{len(victims)} jobs"
     reason = f"the fewest jobs of lower priority in queue {queue.name} that free enough: {some}"
@@ -72,14 +72,14 @@ def _announce(factory: EventFactory, cluster: ClusterState, job: Job, victims: l
 
 @dataclass(slots=True)
 class _Part:
-    """The part of a round that is about one notice."""
+    """Step of a round for one notice."""
 
     factory: EventFactory
     cluster: ClusterState
     notice: Notice
     cause: str
     reviewed: bool = False
-    """The session has looked at it, or nothing has changed since one did."""
+    """The session reviewed it, or nothing has changed since one did."""
 
     def _record(self, data: NoticeRecord, cause: str) -> Event[Any]:
         return self.factory.of_notice(self.cluster, self.notice.id, self.notice.written + 1, data, cause)
@@ -88,21 +88,21 @@ class _Part:
         return self.factory.state.jobs.get(ident)
 
     def _left(self, ident: str) -> str | None:
-        """Return the event with which a job has left the notice; `None`: it has not."""
+        """Return the event by which a job left the notice; `None`: it has not."""
         known = self._job(ident)
         if known is None:
             return self.cause
         return known.head.moved if known.head.left_notice else None
 
     def _answer(self, ident: str, answer: NoticeAnswer) -> str | None:
-        """Return the event with which a job gave an answer."""
+        """Return the event of a job's answer."""
         known = self._job(ident)
         if known is None or known.head.answered is None or known.head.answered[0] != answer:
             return None
         return known.head.answered[1]
 
     def _has_place(self) -> bool:
-        """Return whether the preemptor's gang has its places."""
+        """Return whether the preemptor's gang has its nodes."""
         known = self._job(self.notice.preemptor)
         return known is not None and known.model is not None and known.model.ready > 0 and is_ready(known.model)
 
@@ -114,7 +114,7 @@ class _Part:
     # --- open notices -----------------------------------------------------------------------------------------------------
 
     def open(self, outcome: Outcome) -> Events:
-        """Yield what follows for an open notice: at most one end."""
+        """Yield the events of an open notice: at most one end."""
         notice, review = self.notice, outcome.reviews.get(self.notice.id)
         preemptor = self.cluster.model.jobs.get(notice.preemptor)
         self.reviewed = review is not None or (outcome.skipped and preemptor is not None and not preemptor.held)
@@ -138,12 +138,12 @@ class _Part:
                 yield self._record(NoticeAcknowledged(ident), answer)
                 last = answer
         yield from self._change("Acknowledged", last)
-        postponed = outcome.more and not self.reviewed  # the round has stopped at its limit, and goes on at once
+        postponed = outcome.more and not self.reviewed  # the round stopped at its limit, and continues at once
         if self._is_open() and self.factory.now >= notice.deadline and not postponed:
             yield from self._change("DeadlinePassed", self.cause)
 
     def _ended_by(self) -> tuple[NoticeChange, str] | None:
-        """Return what takes the whole notice back, and the event that did it."""
+        """Return the reason that withdraws the whole notice, and its event."""
         notice, model = self.notice, self.cluster.model
         preemptor = model.jobs.get(notice.preemptor)
         if self._has_place():
@@ -208,13 +208,13 @@ class _Part:
     # --- reserved places --------------------------------------------------------------------------------------------------
 
     def reserved(self) -> Events:
-        """Yield the end of a reservation, if it has come."""
+        """Yield the end of a reservation, if it is due."""
         known = self._job(self.notice.preemptor)
         end: ReservationEnd | None = None
         if known is None or known.head.finished or known.head.aborted or not known.head.grouped:
             end = "void"
         elif self._has_place() and known.model is not None and not known.model.with_status("Binding"):
-            end = "bound"  # nodes have taken the pods; what was decided may still be refused, or fail
+            end = "bound"  # wait until nodes have taken the pods: a decision may still be refused, or fail
         elif self.factory.now >= (self.notice.reserved or 0):
             end = "expired"
         if end is not None:

@@ -1,4 +1,4 @@
-"""How the shard's state follows the records of notices. Total: nothing here can fail."""
+"""Fold of notice records into the shard's state. Total: nothing here can fail."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _answered(state: State, job: str) -> None:
 
 
 def _leave(state: State, cluster: ClusterState, job: str, *, declined: bool = False) -> None:
-    """Take a job out of its notice."""
+    """Remove a job from its notice."""
     cluster.model.noticed.pop(job, None)
     known = state.jobs.get(job)
     if known is not None:

@@ -1,4 +1,4 @@
-"""How long pods run at least before others may take their places."""
+"""Least run times of pods and jobs before they may be evicted."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["has_run", "least_run", "least_run_before_notice"]
 
 
 def least_run(job: Job) -> int:
-    """Return how long a job's pods run at least (microseconds): as it says, or else its queue."""
+    """Return the least run time of a job's pods (microseconds): its own, else its queue's."""
     least = job.preemption.min_run
     return least if least is not None else job.path[0].min_run if job.path else 0
 
 
 def least_run_before_notice(session: Session, job: Job, pods: Iterable[Task]) -> int:
-    """Return how long a job runs at least before it is given notice (microseconds), as it, its queue and plugins say.
+    """Return the least run time of a job before a notice (microseconds), by itself, its queue and plugins.
 
     Args:
         session: the session.
         job: the job.
-        pods: its pods that have a place.
+        pods: its placed pods.
     """
     one_of_each = {task.pod_class: task for task in pods}.values()
     asked: list[int] = [function(task) for tier in session.functions("least_run") for function in tier for task in one_of_each]
@@ -30,12 +30,12 @@ def least_run_before_notice(session: Session, job: Job, pods: Iterable[Task]) ->
 
 
 def has_run(session: Session, least: int, since: int) -> bool:
-    """Return whether a pod has run for long enough; if not, another session looks when it has.
+    """Return whether a pod has run for long enough; otherwise a session is requested for when it has.
 
     Args:
         session: the session.
-        least: how long it runs at least (microseconds).
-        since: from when that counts (microseconds).
+        least: least run time (microseconds).
+        since: start of that time (microseconds).
     """
     if not least or since + least <= session.now:
         return True

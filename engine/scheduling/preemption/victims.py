@@ -1,4 +1,4 @@
-"""Make room for a task on a node by evicting others: what preempt and reclaim have in common."""
+"""Common steps of preempt and reclaim: make room for a task on a node by evictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["could_fit", "evictable", "make_room", "may_preempt", "starving", "vi
 
 
 def starving(session: Session) -> dict[str, list[Job]]:
-    """Return the jobs for which others may be evicted now, by queue."""
+    """Return starving jobs for which others may be evicted now, by queue."""
     found: dict[str, list[Job]] = {}
     for job in session.schedulable(lambda job: job.count("Pending", "Pipelined")):
         if not job.backing_off and session.job_starving(job):
@@ -25,13 +25,13 @@ def starving(session: Session) -> dict[str, list[Job]]:
 
 
 def evictable(session: Session, jobs: Iterable[Job], *statuses: Status) -> Iterator[Task]:
-    """Yield the pods of jobs that may be evicted for another: they are preemptable, and have run for as long as they may at least.
+    """Yield the pods of jobs that may be evicted: preemptable ones whose least run time is over.
 
-    Of a pod that has a node and is still starting the time counts from when it got that.
+    The time of a bound pod that is still starting counts from its binding.
 
     Args:
-        session: the session; it looks again when the first pod that is spared has run for so long.
-        jobs: the jobs; of those that are held nobody is evicted.
+        session: the session; another one is requested for when the first spared pod's time is over.
+        jobs: the jobs; held ones are skipped.
         statuses: states of the pods.
     """
     for job in jobs:
@@ -55,24 +55,24 @@ def victims_on(
     candidates: Sequence[Task],
     lacking: Amounts,
 ) -> list[Task] | None:
-    """Return whom plugins let a task evict on a node, in this order; `None`: it would not be enough.
+    """Return the victims that plugins permit on a node, in the order of eviction; `None`: they do not free enough.
 
-    There may be none (Volcano `ValidateVictims`).
+    The list may be empty (Volcano `ValidateVictims`).
 
     Args:
         session: the session.
-        point: which plugins are asked.
-        task: whom it is for.
-        node: where.
-        candidates: whom they are asked about.
-        lacking: how much the victims must give up besides, so that the task's queue may take it.
+        point: extension point to ask.
+        task: the preemptor.
+        node: the node.
+        candidates: possible victims.
+        lacking: further amounts that the victims must free, so that the task's queue may take it.
     """
     victims = session.victims_for(point, task, session.victims_in_order(candidates, task))
     return victims if could_fit(session.cluster.table, task, node, victims, lacking) else None
 
 
 def could_fit(table: NodeTable, task: Task, node: Node, victims: Sequence[Task], lacking: Amounts) -> bool:
-    """Return whether a task will fit when all victims are gone, and its queue may take it."""
+    """Return whether a task fits, and its queue may take it, once all victims are gone."""
     given: Amounts = {}
     for victim in victims:
         add(given, victim.pod_class.items)
@@ -93,17 +93,17 @@ def make_room(
     victims: Callable[[Node], Sequence[Task] | None],
     enough: Callable[[Node], bool],
 ) -> Statement | None:
-    """Evict victims of the first node that will do, one by one until a task may go there, and promise it the place.
+    """Evict victims of the first suitable node, one by one until a task fits, and pipeline the task to it.
 
     Args:
         session: the session.
-        task: whom it is for.
-        nodes: which nodes, in this order.
-        victims: whom may be evicted on a node, in this order; `None`: the node is passed over.
-        enough: whether the task may go to a node by now.
+        task: the preemptor.
+        nodes: the nodes, in order.
+        victims: returns the victims on a node, in the order of eviction; `None`: the node is skipped.
+        enough: returns whether the task fits on a node by now.
 
     Returns:
-        The moves, or `None` if no node will do; nothing has moved then.
+        The moves, or `None` if no node is suitable; nothing has moved then.
     """
     for node in nodes:
         named = victims(node)
