@@ -10,6 +10,9 @@ import typer.main
 import typer.testing
 from chaos_table import ROW, table
 from hypothesis import settings
+from planted import plant, plants_a_bug
+
+__all__ = ["plant"]
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
@@ -26,8 +29,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that wait for brokers and commands first, so that no process is left alone with the longest of them at the end."""
+    """Put tests that wait for brokers and commands first, so that no process is left alone with the longest of them at the end.
+
+    Tests that plant bugs show that others can fail, once in a while is enough: they are slow, however long they take.
+    """
+    for item in filter(plants_a_bug, items):
+        item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.path.parent.name not in {"deploy", "kafka", "tests"})
 
 

@@ -62,7 +62,6 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(bug, monkeypatch):
-    where, name, wrong = PLANTED[bug]
-    monkeypatch.setattr(where, name, wrong)
+def test_a_planted_bug_is_found(bug, plant):
+    plant(*PLANTED[bug])
     assert any(fails(must_go_on_as_computed, program) for program in sample())

@@ -92,10 +92,10 @@ BUGS = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_bugs_in_the_example_are_found(example, monkeypatch, bug):
+def test_bugs_in_the_example_are_found(example, plant, bug):
     name, right, wrong = BUGS[bug]
     names = example["write"].__globals__
     assert right in names[name]
-    monkeypatch.setitem(names, name, names[name].replace(right, wrong))
+    plant(names, name, names[name].replace(right, wrong))
     with pytest.raises(AssertionError):
         must_load_what_always_stands(example)

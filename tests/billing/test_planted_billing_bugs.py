@@ -136,15 +136,12 @@ MONEY = {
 
 
 @pytest.mark.parametrize("bug", MONEY)
-def test_a_planted_bug_of_the_bill_is_found(bug, monkeypatch):
-    target, name, wrong = MONEY[bug]
-    if isinstance(target, dict):
-        monkeypatch.setitem(target, name, wrong)
-    else:
-        monkeypatch.setattr(target, name, wrong)
+def test_a_planted_bug_of_the_bill_is_found(bug, plant):
+    plant(*MONEY[bug])
     assert any(fails(must_be_billed_rightly, program) for program in sample())
 
 
+@pytest.mark.slow
 def test_without_a_planted_bug_nothing_is_found():
     for program in sample():
         must_be_billed_rightly(program)
@@ -202,9 +199,8 @@ RECOVERY = {
 
 
 @pytest.mark.parametrize("bug", RECOVERY)
-def test_a_planted_bug_of_recovery_is_found(bug, monkeypatch, small_chunks):
-    name, wrong = RECOVERY[bug]
-    monkeypatch.setattr(BillingStage, name, wrong)
+def test_a_planted_bug_of_recovery_is_found(bug, plant, small_chunks):
+    plant(BillingStage, *RECOVERY[bug])
     assert any(fails(must_recover_behind_every_commit, program, 3, 7) for program in sample()[:40])
 
 
@@ -221,16 +217,17 @@ def pack_too_early(state, ident):
 right_account_of = persist.account_of
 
 PUT_AWAY = {
-    "a job is packed without what was learnt": ("engine.billing.absorb.account_of", pack_too_early),
+    "a job is packed without what was learnt": (absorb, "account_of", pack_too_early),
 }
 
 
 @pytest.mark.parametrize("bug", PUT_AWAY)
-def test_a_planted_bug_of_jobs_that_are_packed_is_found(bug, monkeypatch, small_chunks):
-    monkeypatch.setattr(*PUT_AWAY[bug])
+def test_a_planted_bug_of_jobs_that_are_packed_is_found(bug, plant, small_chunks):
+    plant(*PUT_AWAY[bug])
     assert any(fails(must_be_the_same_packed, program) for program in sample()[:40])
 
 
+@pytest.mark.slow
 def test_without_a_planted_bug_jobs_are_packed_rightly(small_chunks):
     for program in sample()[:15]:
         must_be_the_same_packed(program)

@@ -16,6 +16,7 @@ from test_budget_laws import (
 )
 
 from engine.budgets import state
+from engine.budgets.stage import BudgetsStage
 from engine.events.decimals import total
 
 __all__ = ["small_chunks"]
@@ -73,21 +74,21 @@ def subject_of_its_own(self, record):
 
 
 BUGS = {
-    "a withdrawal is not taken off": ("engine.budgets.state._add", never_taken_back),
-    "a use counts in another month": ("engine.budgets.state._add", first_month_only),
-    "amounts are rounded before they are added": ("engine.budgets.state.total", rounded),
-    "a threshold is said again": ("engine.budgets.stage.BudgetsStage.evolve", staticmethod(said_again)),
-    "a new budget is not compared anew": ("engine.budgets.state._give", never_anew),
-    "a budget counts for months before it": ("engine.budgets.state._give", for_all_months),
-    "currencies are not compared": ("engine.budgets.state.Tenant.reached", whatever_the_currency),
-    "the snapshot is not told of a sum": ("engine.budgets.state._add", not_touched),
-    "records of a snapshot are of several moments": ("engine.budgets.stage.BudgetsStage.subject", subject_of_its_own),
+    "a withdrawal is not taken off": (state, "_add", never_taken_back),
+    "a use counts in another month": (state, "_add", first_month_only),
+    "amounts are rounded before they are added": (state, "total", rounded),
+    "a threshold is said again": (BudgetsStage, "evolve", staticmethod(said_again)),
+    "a new budget is not compared anew": (state, "_give", never_anew),
+    "a budget counts for months before it": (state, "_give", for_all_months),
+    "currencies are not compared": (state.Tenant, "reached", whatever_the_currency),
+    "the snapshot is not told of a sum": (state, "_add", not_touched),
+    "records of a snapshot are of several moments": (BudgetsStage, "subject", subject_of_its_own),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(monkeypatch, bug):
-    monkeypatch.setattr(*BUGS[bug])
+def test_a_planted_bug_is_found(plant, bug):
+    plant(*BUGS[bug])
     by_snapshot = "snapshot" in bug
 
     @seed(4711)
@@ -111,14 +112,14 @@ def test_a_planted_bug_is_found(monkeypatch, bug):
         look()
 
 
-def test_a_sum_that_depends_on_the_order_is_found(monkeypatch):
+def test_a_sum_that_depends_on_the_order_is_found(plant):
     """A use counts only if the budget has come before it."""
 
     def dropped(known, name, period, amount, currency):
         if name in known.tenants and known.tenants[name].budgets:
             right_add(known, name, period, amount, currency)
 
-    monkeypatch.setattr(state, "_add", dropped)
+    plant(state, "_add", dropped)
 
     @seed(4711)
     @settings(max_examples=100, phases=[Phase.generate], database=None, report_multiple_bugs=False, verbosity=Verbosity.quiet)

@@ -87,6 +87,7 @@ LOST = Program(
 RETRIES = Program([vcjob({"policies": [{"event": "PodFailed", "action": "RestartJob"}]}, maxRetry=2)], [Life(runs=5, code=1)] * 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "stage", "found"),
     [
@@ -101,22 +102,23 @@ def test_a_planted_bug_breaks_a_law(program, stage, found):
         undisturbed(program, stage, compared=False)
 
 
+@pytest.mark.slow
 def test_retries_that_are_not_counted_differ_from_the_reference():
     lawful(RETRIES)
     with pytest.raises(DifferenceError, match="retries after"):
         lawful(RETRIES, Planted(swallow_restarts))
 
 
-def test_an_evicted_pod_whose_deletion_nobody_asks_for_is_not_replaced(monkeypatch):
+def test_an_evicted_pod_whose_deletion_nobody_asks_for_is_not_replaced(plant):
     undisturbed(EVICTED)
-    monkeypatch.setattr(Task, "left", property(lambda task: {}, lambda task, value: None))
+    plant(Task, "left", property(lambda task: {}, lambda task, value: None))
     with pytest.raises(AssertionError, match="Failed"):
         undisturbed(EVICTED, compared=False)
 
 
-def test_a_pod_that_ran_unseen_is_not_said_never_to_have_started(monkeypatch):
+def test_a_pod_that_ran_unseen_is_not_said_never_to_have_started(plant):
     lawful(UNSEEN)
-    monkeypatch.setattr(lost_pods, "SIGHT_WAIT", 1)
-    monkeypatch.setitem(evolve._HANDLERS, EffectSettled, evolve_jobs._marks_input)  # what is reported is not heard
+    plant(lost_pods, "SIGHT_WAIT", 1)
+    plant(evolve._HANDLERS, EffectSettled, evolve_jobs._marks_input)  # what is reported is not heard
     with pytest.raises(AssertionError, match="NeverStarted"):
         lawful(UNSEEN)

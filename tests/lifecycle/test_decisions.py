@@ -348,16 +348,16 @@ def test_no_producer_of_inputs_can_decide(data):
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
 
-def test_a_stage_that_forgets_what_it_has_decided_is_found_out(driver, monkeypatch):
-    monkeypatch.setattr(decisions, "_has_place", lambda _attempt: False)
+def test_a_stage_that_forgets_what_it_has_decided_is_found_out(driver, plant):
+    plant(decisions, "_has_place", lambda _attempt: False)
     pending(driver)
     bound(driver, 0)
     with pytest.raises(AssertionError, match="bound twice"):
         bound(driver, 0, node="n1")
 
 
-def test_a_stage_that_makes_pods_of_a_pending_group_is_found_out(driver, monkeypatch):
-    monkeypatch.setattr(pods, "group_phase", lambda _job: "Inqueue")
+def test_a_stage_that_makes_pods_of_a_pending_group_is_found_out(driver, plant):
+    plant(pods, "group_phase", lambda _job: "Inqueue")
     with pytest.raises(AssertionError, match="before its group is enqueued"):
         submitted(driver)
 

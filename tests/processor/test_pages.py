@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lifecycle_inputs
 import pytest
+from planted import Plant
 from workload import job_name, life, lives
 
 from engine.lifecycle import evolve_attempts, job_pages
@@ -63,14 +64,15 @@ class WritesApart(LifecycleStage):
         return record
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_pages")
 def test_pages_that_are_written_apart_are_found() -> None:
     assert differs(WritesApart(), 60)
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_changed_page_that_is_not_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evolve_attempts, "change", lambda _job, _attempt: None)
+def test_a_changed_page_that_is_not_written_is_found(plant: Plant) -> None:
+    plant(evolve_attempts, "change", lambda _job, _attempt: None)
     assert differs(LifecycleStage(), 5)
 
 

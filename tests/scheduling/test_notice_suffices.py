@@ -13,6 +13,7 @@ from deployment import Deployment, task, vcjob
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from notice_world import CONFIGURATION
+from planted import Plant
 from test_notice_protocol import phase
 
 from engine.events.preemptions import NoticeOpened, NoticeWithdrawn
@@ -198,19 +199,16 @@ def test_many_notices_are_given_while_others_are_open() -> None:
     assert sum(watched(seed).beside_others for seed in range(12)) > 5
 
 
-def test_planted_leftovers_of_other_notices_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Statement, "undone", lambda _: nullcontext())
+def test_planted_leftovers_of_other_notices_are_seen(plant: Plant) -> None:
+    plant(Statement, "undone", lambda _: nullcontext())
     assert any("do not suffice" in fault for seed in SEEDS for fault in watched(seed).faults)
 
 
-def test_planted_narrowing_by_leftovers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = give_notice._spare
-    monkeypatch.setattr(give_notice, "_spare", lambda session, victims, fits, _=(): right(session, victims, fits))
+def test_planted_narrowing_by_leftovers_is_seen(plant: Plant) -> None:
+    right: Any = plant(give_notice, "_spare", lambda session, victims, fits, _=(): right(session, victims, fits))
     assert any("do not suffice" in fault for seed in SEEDS for fault in watched(seed).faults)
 
 
-def test_a_planted_victim_too_many_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        give_notice, "_fewest", lambda _, candidates, fits: [*candidates] if candidates and fits(candidates) else None
-    )
+def test_a_planted_victim_too_many_is_seen(plant: Plant) -> None:
+    plant(give_notice, "_fewest", lambda _, candidates, fits: [*candidates] if candidates and fits(candidates) else None)
     assert any("is not needed" in fault for seed in SEEDS for fault in watched(seed).faults)

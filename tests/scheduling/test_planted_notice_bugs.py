@@ -11,6 +11,7 @@ import pytest
 from deployment import task, vcjob
 from log_checker import faults_of
 from notice_world import CONFIGURATION
+from planted import Plant
 from stage_stories import told
 from test_notice_protocol import DELAY, made, submit, urgent
 from test_stage_laws import make
@@ -32,10 +33,9 @@ EVOLVE = import_module("engine.scheduling.evolve")
 PREEMPT = import_module("engine.scheduling.actions.preempt")
 LIFECYCLE = import_module("engine.lifecycle.decisions")
 PODS = import_module("engine.lifecycle.pods")
-Patch = Callable[[Any, str, Any], None]
 
 
-def two_notices(patch: Patch) -> None:
+def two_notices(plant: Plant) -> None:
     """Open notices do not count when others are given notice."""
 
     def everybody(search: Any, session: Any, placement: Any) -> None:
@@ -44,55 +44,55 @@ def two_notices(patch: Patch) -> None:
             if job.preemption.since and not job.held:
                 search._running.setdefault(job.queue, []).append(job)
 
-    patch(give_notice, "_review", lambda *_: None)
-    patch(give_notice._Search, "__init__", everybody)
+    plant(give_notice, "_review", lambda *_: None)
+    plant(give_notice._Search, "__init__", everybody)
 
 
-def without_end(patch: Patch) -> None:
+def without_end(plant: Plant) -> None:
     """A notice that is withdrawn stays open by the state."""
     right = EVOLVE.evolve_notice
-    patch(EVOLVE, "evolve_notice", lambda state, event: None if isinstance(event.data, NoticeWithdrawn) else right(state, event))
+    plant(EVOLVE, "evolve_notice", lambda state, event: None if isinstance(event.data, NoticeWithdrawn) else right(state, event))
 
 
-def unanswered(patch: Patch) -> None:
+def unanswered(plant: Plant) -> None:
     """Silence counts as an acknowledgement."""
-    patch(_Part, "_answer", lambda part, _, answer: part.cause if answer == "acknowledged" else None)
+    plant(_Part, "_answer", lambda part, _, answer: part.cause if answer == "acknowledged" else None)
 
 
-def one_too_few(patch: Patch) -> None:
+def one_too_few(plant: Plant) -> None:
     """The record of an execution lacks a victim."""
-    patch(notice_controller, "NoticeExecuted", lambda change, victims, reserved: NoticeExecuted(change, victims[1:], reserved))
+    plant(notice_controller, "NoticeExecuted", lambda change, victims, reserved: NoticeExecuted(change, victims[1:], reserved))
 
 
-def before_the_deadline(patch: Patch) -> None:
+def before_the_deadline(plant: Plant) -> None:
     """The deadline is kept two seconds too early."""
-    patch(notice_fold, "Notice", lambda ident, job, victims, queue, due: Notice(ident, job, victims, queue, due - 2 * SECOND))
+    plant(notice_fold, "Notice", lambda ident, job, victims, queue, due: Notice(ident, job, victims, queue, due - 2 * SECOND))
 
 
-def after_the_deadline(patch: Patch) -> None:
+def after_the_deadline(plant: Plant) -> None:
     """No deadline ends a notice."""
-    patch(
+    plant(
         notice_controller, "next_state", lambda change, facts: "Open" if change == "DeadlinePassed" else next_state(change, facts)
     )
 
 
-def too_early(patch: Patch) -> None:
+def too_early(plant: Plant) -> None:
     """Every victim counts as one that has acknowledged."""
-    patch(notice_controller, "next_state", lambda change, facts: next_state(change, replace(facts, acknowledged=facts.victims)))
+    plant(notice_controller, "next_state", lambda change, facts: next_state(change, replace(facts, acknowledged=facts.victims)))
 
 
-def everywhere(patch: Patch) -> None:
+def everywhere(plant: Plant) -> None:
     """Every queue gives notice."""
-    patch(PREEMPT, "_queues_that", lambda session, waiting, mode: waiting if mode == "notice" else {})
-    patch(Configuration, "gives_notice", lambda configuration, queue: True)
+    plant(PREEMPT, "_queues_that", lambda session, waiting, mode: waiting if mode == "notice" else {})
+    plant(Configuration, "gives_notice", lambda configuration, queue: True)
 
 
-def at_once(patch: Patch) -> None:
+def at_once(plant: Plant) -> None:
     """Every queue evicts at once."""
-    patch(PREEMPT, "_queues_that", lambda session, waiting, mode: waiting if mode == "immediate" else {})
+    plant(PREEMPT, "_queues_that", lambda session, waiting, mode: waiting if mode == "immediate" else {})
 
 
-def stopped_all_the_same(patch: Patch) -> None:
+def stopped_all_the_same(plant: Plant) -> None:
     """Who is spared is stopped."""
 
     def tell(part: Any, known: Any, outcome: str, cause: str, *more: Any, **named: Any) -> Any:
@@ -100,23 +100,23 @@ def stopped_all_the_same(patch: Patch) -> None:
         return replace(event, data=replace(event.data, outcome="executed", preemptor=event.data.preemptor or "x"))
 
     right = _Part._tell
-    patch(_Part, "_tell", tell)
+    plant(_Part, "_tell", tell)
 
 
-def nothing_kept(patch: Patch) -> None:
-    patch(Cluster, "with_reservations", lambda _: [])
+def nothing_kept(plant: Plant) -> None:
+    plant(Cluster, "with_reservations", lambda _: [])
 
 
-def kept_no_longer(patch: Patch, outcome: Any) -> None:
+def kept_no_longer(plant: Plant, outcome: Any) -> None:
     """The place is given back with the next round."""
-    patch(_Part, "reserved", lambda part: iter([part._record(ReservationEnded(outcome), part.cause)]))
+    plant(_Part, "reserved", lambda part: iter([part._record(ReservationEnded(outcome), part.cause)]))
 
 
-def kept_for_ever(patch: Patch) -> None:
-    patch(_Part, "reserved", lambda _: iter(()))
+def kept_for_ever(plant: Plant) -> None:
+    plant(_Part, "reserved", lambda _: iter(()))
 
 
-def half_stopped(patch: Patch) -> None:
+def half_stopped(plant: Plant) -> None:
     """One pod of a victim is stopped."""
 
     def take_end(turn: Any, job: Any, data: DecidedNoticeEnded) -> Any:
@@ -126,10 +126,10 @@ def half_stopped(patch: Patch) -> None:
             yield from right(turn, job, data)
 
     right = LIFECYCLE.take_end
-    patch(LIFECYCLE, "take_end", take_end)
+    plant(LIFECYCLE, "take_end", take_end)
 
 
-def placed_elsewhere(patch: Patch) -> None:
+def placed_elsewhere(plant: Plant) -> None:
     """Victims are stopped though the preemptor has its places."""
 
     def review(session: Any, placement: Any, notice: Any, plan: Any) -> None:
@@ -139,31 +139,31 @@ def placed_elsewhere(patch: Patch) -> None:
             session.outcome.reviews[notice.id] = NoticeReview()
 
     right = give_notice._review
-    patch(give_notice, "_review", review)
-    patch(_Part, "_has_place", lambda _: False)
+    plant(give_notice, "_review", review)
+    plant(_Part, "_has_place", lambda _: False)
 
 
-def once_more(patch: Patch) -> None:
+def once_more(plant: Plant) -> None:
     """Who has had a notice withdrawn by command is given another."""
     right = notice_fold._leave
-    patch(notice_fold, "_leave", lambda *about, **_: right(*about))
+    plant(notice_fold, "_leave", lambda *about, **_: right(*about))
 
 
-def spare_nobody(patch: Patch) -> None:
-    patch(give_notice, "_is_preemptable", lambda job: bool(give_notice._placed(job)))
+def spare_nobody(plant: Plant) -> None:
+    plant(give_notice, "_is_preemptable", lambda job: bool(give_notice._placed(job)))
 
 
-def without_rank(patch: Patch) -> None:
-    patch(give_notice, "rank", lambda session, job: (0, job.preemption.privileged))
+def without_rank(plant: Plant) -> None:
+    plant(give_notice, "rank", lambda session, job: (0, job.preemption.privileged))
 
 
-def without_right(patch: Patch) -> None:
-    patch(Cluster, "may_preempt", lambda _, job: job.preemption.privileged)
+def without_right(plant: Plant) -> None:
+    plant(Cluster, "may_preempt", lambda _, job: job.preemption.privileged)
 
 
-def wrong_reason(patch: Patch) -> None:
+def wrong_reason(plant: Plant) -> None:
     """Pods that are evicted at once end as if they had been given notice."""
-    patch(PODS, "EVICTED", "PreemptedByNotice")
+    plant(PODS, "EVICTED", "PreemptedByNotice")
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def wrong_reason(patch: Patch) -> None:
         (at_once, "is preempted at once in a queue with preemption"),
         (stopped_all_the_same, "which was not executed for it"),
         (nothing_kept, "takes the place that is kept for"),
-        (lambda patch: kept_no_longer(patch, "bound"), "and nodes have not taken"),
-        (lambda patch: kept_no_longer(patch, "expired"), "is given back before its time"),
-        (lambda patch: kept_no_longer(patch, "void"), "waits for it"),
+        (lambda plant: kept_no_longer(plant, "bound"), "and nodes have not taken"),
+        (lambda plant: kept_no_longer(plant, "expired"), "is given back before its time"),
+        (lambda plant: kept_no_longer(plant, "void"), "waits for it"),
         (kept_for_ever, "outlives its time"),
         (half_stopped, "runs on, and its job is stopped by a notice"),
         (placed_elsewhere, "which has its places"),
@@ -193,14 +193,14 @@ def wrong_reason(patch: Patch) -> None:
         (wrong_reason, "is stopped by no notice"),
     ],
 )
-def test_a_planted_bug_is_seen(monkeypatch: pytest.MonkeyPatch, bug: Callable[[Patch], None], said: str) -> None:
-    bug(monkeypatch.setattr)
+def test_a_planted_bug_is_seen(plant: Plant, bug: Callable[[Plant], None], said: str) -> None:
+    bug(plant)
     assert any(said in fault for seed in SEEDS for fault in faults_of(told(seed, make).log))
 
 
-def test_a_victim_that_was_not_told_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_victim_that_was_not_told_is_seen(plant: Plant) -> None:
     """Nobody waits for lifecycle to confirm the phases. In stories it is rarely deaf from the notice to its deadline."""
-    monkeypatch.setattr(notice_controller, "next_state", lambda change, facts: next_state(change, replace(facts, unconfirmed=0)))
+    plant(notice_controller, "next_state", lambda change, facts: next_state(change, replace(facts, unconfirmed=0)))
     deployment = made(nodes=1)
     submit(deployment, "low")
     urgent(deployment, wait=1)
@@ -210,7 +210,7 @@ def test_a_victim_that_was_not_told_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     assert faults_of(deployment.log) == [f"low is stopped by {notice.subject} without having been told"]
 
 
-def test_a_victim_of_another_queue_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_victim_of_another_queue_is_seen(plant: Plant) -> None:
     """Jobs of all queues are given notice. In stories a queue is seldom let have what others hold."""
 
     def everywhere(search: Any, session: Any, placement: Any) -> None:
@@ -219,7 +219,7 @@ def test_a_victim_of_another_queue_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
         search._running = dict.fromkeys(session.cluster.queues, everybody)
 
     right = give_notice._Search.__init__
-    monkeypatch.setattr(give_notice._Search, "__init__", everywhere)
+    plant(give_notice._Search, "__init__", everywhere)
     deployment = made(nodes=1, configuration=CONFIGURATION)
     deployment.submit("theirs", vcjob("theirs", task("w", 1, cpu=4)))
     deployment.settle()

@@ -89,8 +89,8 @@ def pages_without_claims(decode: Callable[[bytes], list[Attempt]]) -> Callable[[
     ],
     ids=["claims", "taints", "capacity", "waiting", "reasons", "sequences", "unanswered", "claims in snapshots"],
 )
-def test_a_planted_bug_is_seen(monkeypatch, owner, name, bug, seen):
-    monkeypatch.setattr(owner, name, bug)
+def test_a_planted_bug_is_seen(plant, owner, name, bug, seen):
+    plant(owner, name, bug)
     assert any(seen(seed) for seed in SEEDS)
 
 
@@ -119,6 +119,6 @@ def test_a_group_is_let_in_while_its_predecessor_waits_for_its_answer():
     assert (faults_of(deployment.log), deployment.running()) == ([], ["j-w-0-1"])
 
 
-def test_a_decision_about_a_group_that_has_gone_is_not_to_be_accepted(monkeypatch):
-    monkeypatch.setattr(LIFECYCLE, "_objection", lambda *_: None)
+def test_a_decision_about_a_group_that_has_gone_is_not_to_be_accepted(plant):
+    plant(LIFECYCLE, "_objection", lambda *_: None)
     assert "j: a decision is accepted for which nothing is held any more" in faults_of(asked_about_two_groups().log)

@@ -12,6 +12,7 @@ from deployment import SECOND, Deployment, task, vcjob
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
+from planted import Plant
 
 from engine.events.actions import EffectSettled
 from engine.events.attempts import AttemptRunning
@@ -395,25 +396,25 @@ def test_evictions_end_where_no_job_is_new(queues: list[dict[str, str]], jobs: l
     ],
     ids=["no place is kept", "kept places are not served", "no order between queues"],
 )
-def test_a_planted_bug_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, bug: Any, story: Any) -> None:
-    monkeypatch.setattr(owner, name, bug)
+def test_a_planted_bug_lets_evictions_go_on(plant: Plant, owner: Any, name: str, bug: Any, story: Any) -> None:
+    plant(owner, name, bug)
     deployment = story()
     deployment.wait(120)
     assert len(evictions(deployment)) > 4
 
 
-def test_a_planted_cap_of_pauses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "_LONGEST_PAUSE", 2)
-    monkeypatch.setattr(ALLOCATE, "_keep_all_claims", lambda *_: {})
+def test_a_planted_cap_of_pauses_is_seen(plant: Plant) -> None:
+    plant(backoff, "_LONGEST_PAUSE", 2)
+    plant(ALLOCATE, "_keep_all_claims", lambda *_: {})
     deployment = tie()
     deployment.wait(SECONDS)
     assert too_many(deployment) == ["small"]
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
-def test_a_planted_bug_in_least_run_times_is_seen(monkeypatch: pytest.MonkeyPatch, action: str) -> None:
-    monkeypatch.setattr(import_module("engine.scheduling.preemption.victims"), "has_run", lambda *_: True)
+def test_a_planted_bug_in_least_run_times_is_seen(plant: Plant, action: str) -> None:
+    plant("engine.scheduling.preemption.victims", "has_run", lambda *_: True)
     assert protected(action, queue={"minRunSeconds": 30}) != [30]
-    monkeypatch.setattr(Cdp, "preemptable", lambda _self, _task, candidates: candidates)
-    monkeypatch.setattr(Cdp, "reclaimable", lambda _self, _task, candidates: candidates)
+    plant(Cdp, "preemptable", lambda _self, _task, candidates: candidates)
+    plant(Cdp, "reclaimable", lambda _self, _task, candidates: candidates)
     assert protected(action, "25s", "cdp") != [25]

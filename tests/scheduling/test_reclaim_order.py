@@ -10,6 +10,7 @@ import pytest
 from deployment import SECOND, Deployment, vcjob
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import Plant
 
 from engine.events.decisions import DecidedEvicted
 from engine.events.inputs import NodeObserved
@@ -196,8 +197,8 @@ def test_evictions_end_whatever_the_cluster_and_its_pods(
 
 
 @pytest.mark.parametrize("story", [lopsided, crossed_gpus])
-def test_a_planted_bug_in_the_order_lets_evictions_go_on(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
-    monkeypatch.setattr(RECLAIM, "_stands_higher", lambda *_: True)
+def test_a_planted_bug_in_the_order_lets_evictions_go_on(plant: Plant, story: Any) -> None:
+    plant(RECLAIM, "_stands_higher", lambda *_: True)
     deployment = story()
     pass_time(deployment, 200)
     assert len(evictions(deployment)) > 6

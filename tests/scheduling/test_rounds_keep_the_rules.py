@@ -8,16 +8,8 @@ from clusters import Twin, recounted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.scheduling import statement
-from engine.scheduling.cluster.model import Cluster
-from engine.scheduling.cluster.nodes import NodeTable
-from engine.scheduling.placement import Placement
-from engine.scheduling.plugins import gang
-from engine.scheduling.plugins.capacity import Capacity
-from engine.scheduling.plugins.predicates import Predicates
 from engine.scheduling.preemption import evictable
 from engine.scheduling.preemption.evictable import Evictable
-from engine.scheduling.session import Session
 
 PLUGINS = ("proportion", "capacity")
 ROUNDS = 8
@@ -78,51 +70,6 @@ def test_what_was_learned_in_earlier_rounds_changes_nothing():
 
     for seed in range(30):
         assert story(seed, forget=False) == story(seed, forget=True)
-
-
-def no_filter(self, pod_class):
-    return iter(())
-
-
-def forgets_the_future(self, row, pod_class, idle, future, take=NodeTable.take):
-    take(self, row, pod_class, idle, idle)
-
-
-def binds_half(self, commit=statement.Statement.commit):
-    del self._moves[: len(self._moves) // 2]
-    commit(self)
-
-
-def every_node_fits(self, task, best=Placement.best):
-    found = best(self, task)
-    return found or (self._table.nodes[0], True)
-
-
-def miscounts(self, task, old, new, count=Cluster._count):
-    count(self, task, old, new)
-    if new.counted:
-        count(self, task, old, new)
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "bug"),
-    [
-        (Placement, "best", every_node_fits),
-        (Predicates, "predicate", no_filter),
-        (Predicates, "pod_predicate", lambda self, pod_class, namespace, without: iter(())),
-        (gang, "is_ready", lambda job: True),
-        (Capacity, "allocatable", lambda self, queue, task: True),
-        (Session, "job_ready", lambda self, job: job.ready > 0),
-        (statement.Statement, "commit", binds_half),
-        (statement.Statement, "discard", lambda self: None),
-        (NodeTable, "take", forgets_the_future),
-        (Cluster, "_count", miscounts),
-    ],
-    ids=lambda part: part if isinstance(part, str) else "",
-)
-def test_the_checks_see_a_planted_bug(monkeypatch, owner, name, bug):
-    monkeypatch.setattr(owner, name, bug)
-    assert any(broken(seed, "capacity") for seed in range(60))
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -10,6 +10,7 @@ import pytest
 from clusters import Twin
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import Plant
 
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.placement import Placement
@@ -76,8 +77,8 @@ def test_searches_for_victims_grow_with_classes_not_with_jobs(monkeypatch: pytes
     assert searches(60, 6) == 6
 
 
-def test_a_planted_search_for_each_job_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HopelessSearches, "includes", lambda _self, _job: False)
+def test_a_planted_search_for_each_job_is_seen(monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+    plant(HopelessSearches, "includes", lambda _self, _job: False)
     assert calls(monkeypatch, 60, 3, Placement, "resolvable", "enqueue, allocate, reclaim") == 60
 
 
