@@ -44,8 +44,10 @@ def test_every_object_is_taken_in(lahar):
 @pytest.mark.parametrize(
     ("name", "source_format", "totals"),
     [
-        ("philly_status_15k.csv.gz", "philly-status", {"jobs": 15_000, "gpu_seconds": 2_756_749_794}),
-        ("openb_pods.csv.gz", "openb", {"jobs": 8_152, "never_started": 897}),
+        pytest.param(
+            "philly_status_15k.csv.gz", "philly-status", {"jobs": 15_000, "gpu_seconds": 2_756_749_794}, marks=pytest.mark.slow
+        ),
+        pytest.param("openb_pods.csv.gz", "openb", {"jobs": 8_152, "never_started": 897}, marks=pytest.mark.slow),
         ("hpc2n_sample.swf.gz", "swf", {"jobs": 3_170, "without_end": 25}),
         pytest.param("philly_gpu_jobs.csv.gz", "philly", {"jobs": 82_247, "gpu_seconds": 3_521_082_502}, marks=pytest.mark.slow),
     ],

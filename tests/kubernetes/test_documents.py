@@ -343,7 +343,7 @@ def test_a_byte_order_mark_may_arrive_in_parts(size: int) -> None:
     check_any_bytes(b"\xef\xbb", size)
 
 
-@settings(max_examples=5000)
+@settings(max_examples=1_000)
 @given(STREAMS, st.integers(1, 9))
 def test_any_bytes_are_read_the_same_however_they_arrive(data: bytes, size: int) -> None:
     check_any_bytes(data, size)

@@ -112,7 +112,7 @@ def test_the_manifests_that_are_broken_are_whole_at_first() -> None:
     assert read_manifest(BATCH).faults == []
 
 
-@settings(max_examples=2_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(broken() | VALUES)
 def test_nothing_raises(manifest: Any) -> None:
     judge(manifest)
@@ -155,11 +155,22 @@ SCHEMAS = st.dictionaries(
 )
 
 
-@settings(max_examples=2_000, deadline=None)
-@given(SCHEMAS, st.dictionaries(SCHEMA_WORDS, VALUES, max_size=2))
-def test_no_schema_of_an_event_raises(schema: dict[str, Any], data: dict[str, Any]) -> None:
+def judge_schema(schema: dict[str, Any], data: dict[str, Any]) -> None:
     if schema_fault(schema) is None:
         data_fault(schema, data)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SCHEMAS, st.dictionaries(SCHEMA_WORDS, VALUES, max_size=2))
+def test_no_schema_of_an_event_raises(schema: dict[str, Any], data: dict[str, Any]) -> None:
+    judge_schema(schema, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=50_000, deadline=None)
+@given(SCHEMAS, st.dictionaries(SCHEMA_WORDS, VALUES, max_size=2))
+def test_no_schema_of_an_event_raises_at_length(schema: dict[str, Any], data: dict[str, Any]) -> None:
+    judge_schema(schema, data)
 
 
 @pytest.mark.parametrize(

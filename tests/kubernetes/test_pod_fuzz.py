@@ -140,7 +140,7 @@ def check_sound(seen: PodObserved) -> None:
     assert min(seen.requests.cpu_milli, seen.requests.memory_bytes, seen.requests.gpu, seen.restarts, seen.init_restarts) >= 0
 
 
-@settings(max_examples=2500)
+@settings(max_examples=500)
 @given(mutated() | ANYTHING)
 def test_malformed_pods(content: Any) -> None:
     check_total(content)
