@@ -34,7 +34,7 @@ class TaskPods(Protocol):
 
     @property
     def left(self) -> Collection[int]:
-        """Those whose pod is to be replaced, and is not being deleted yet (Volcano: it is out of sync)."""
+        """Replicas whose pod is to be replaced and not yet being deleted (Volcano: out of sync)."""
 
     @property
     def ready(self) -> int:

@@ -10,12 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("engine", "lahar", "statemachines", "streams")
 OPENING = re.compile(r"(what|who|of|those|whatever|which|whoever)\b", re.IGNORECASE)
-OPENINGS = {
-    "engine/application": 4,
-    "engine/conformance": 2,
-    "engine/scheduling": 14,
-    "statemachines": 1,
-}
+OPENINGS = {"engine/scheduling": 14}
 """Greatest number of docstrings by package that still begin with such a word; packages that are not named have none."""
 
 

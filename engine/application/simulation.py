@@ -58,7 +58,7 @@ _NEVER: Final = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is simulated."""
+    """Input of a simulation."""
 
     cluster: str
     workload: Workload

@@ -1,4 +1,4 @@
-"""What would have happened: a recorded history simulated with other rules, and once more with those that it had."""
+"""Comparison of two simulations of a recorded history: with other rules, and with its own (what-if)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Facts = Sequence[tuple[Micros, ClusterFact]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which part of a history is simulated. Times are microseconds."""
+    """Stretch of a history to simulate. Times are microseconds."""
 
     begin: Micros | None = None
     """`None`: when the first job was submitted."""
@@ -50,12 +50,12 @@ class Window:
     cluster: str | None = None
     """`None`: the only one that has jobs."""
     jobs: Mapping[str, str] = field(default_factory=dict)
-    """Jobs with figures of their own: name → id."""
+    """Jobs with separate results: name → id."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherRules:
-    """What is to be different; `None`: as it was."""
+    """Changed rules; `None`: as recorded."""
 
     scheduler: Path | None = None
     """File with actions and plugins."""
@@ -64,9 +64,9 @@ class OtherRules:
     nodes: Path | None = None
     """File with nodes, which replace all others."""
     more: int = 0
-    """So many nodes more, all the time."""
+    """Number of additional nodes, present all the time."""
     like: str = ""
-    """Node that they are like, as it was last observed."""
+    """Node that they copy, as last observed."""
 
 
 def what_if(

@@ -1,1 +1,1 @@
-"""Conformance: cases are put to the functions that stages and commands call."""
+"""Conformance: runs cases by the functions that stages and commands call."""

@@ -1,6 +1,6 @@
-"""Is this job acceptable? Volcano's admission rules for jobs as they stand in files, before any default.
+"""Volcano's admission rules for jobs as written in files, before any default.
 
-Everything here takes decoded manifests of any form and never raises: what is not even a job is a fault as well.
+The functions take decoded manifests of any form and never raise: a manifest that is no job has faults, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["dependency_order", "validate_create", "validate_task_topology", "val
 
 
 def validate_create(job: object, queues: list[dict[str, Any]], *, pod_level_resources_enabled: bool = False) -> list[Fault]:
-    """Judge a new vcjob as Volcano's webhook does.
+    """Validate a new vcjob as Volcano's webhook does.
 
     Args:
         job: the manifest; `apiVersion` and `kind` may be missing, and nothing is filled in.
@@ -35,11 +35,11 @@ def validate_create(job: object, queues: list[dict[str, Any]], *, pod_level_reso
 
 
 def validate_update(old: object, new: object) -> list[Fault]:
-    """Judge a change of a vcjob as Volcano's webhook does (`update_rules`).
+    """Validate an update of a vcjob as Volcano's webhook does (`update_rules`).
 
     Args:
-        old: the job as it stands.
-        new: the job as it is to be.
+        old: the present job.
+        new: the updated job.
     """
     before, faults = read_shape(VolcanoJob, old)
     after, more = read_shape(VolcanoJob, new)
@@ -51,10 +51,10 @@ def validate_update(old: object, new: object) -> list[Fault]:
 
 
 def validate_task_topology(task: object) -> list[Fault]:
-    """Judge one task's topology policy against its CPU requests.
+    """Validate a task's topology policy against its CPU requests.
 
     Args:
-        task: the task as it stands in a vcjob.
+        task: the task of a vcjob.
     """
     shape, faults = read_shape(Task, task)
     return faults if shape is None else list(topology_faults(shape, ""))

@@ -22,14 +22,14 @@ from engine.scheduling.errors import ConfigurationError
 __all__ = ["NOW", "VolcanoArguments", "read_cluster", "read_job", "read_tiers", "read_time"]
 
 NOW: Final = parse_time("2026-01-01T00:00:00Z")
-"""When a session takes place that states no time. Nothing in a case is created later, and what states no time was long ago."""
+"""Time of a session that states none. Nothing in a case is created later; creation times left out are long before."""
 
 _TASK_PRIORITY: Final = "volcano.sh/task-priority"
 _QUOTA_NAMES: Final = ("requests.", "limits.", "count/")
 
 
 class VolcanoArguments(Arguments):
-    """Arguments as Volcano takes them: one that cannot be read counts as not given, where a configuration is refused."""
+    """Arguments as Volcano takes them: a malformed one counts as absent, where Lahar refuses the configuration."""
 
     def number(self, name: str, default: float) -> float:
         """Return a number."""
@@ -51,7 +51,7 @@ class VolcanoArguments(Arguments):
 
 
 def read_time(content: Content) -> int:
-    """Return when the session takes place."""
+    """Return the time of the session."""
     return parse_time(content["now"]) if content.get("now") else NOW
 
 
@@ -75,7 +75,7 @@ def read_cluster(content: Content) -> Cluster:
 
 
 def read_tiers(content: Content) -> Configuration:
-    """Read tiers, actions and their arguments; a plugin that the case says is not registered is left out."""
+    """Read tiers, actions and their arguments; a plugin that the case declares unregistered is left out."""
     absent = set(content.get("ignored_unregistered_plugins") or ())
     return Configuration(
         tuple(content.get("actions") or ()),

@@ -20,7 +20,7 @@ _SETS: Final = frozenset({"killed", "evicted", "pods_deleted", "pods_left", "fea
 _DURATIONS: Final = frozenset({"delay"})
 _RESOURCES: Final = frozenset({"min_resources"})
 _PARTIAL: Final = frozenset({"scores", "phases"})
-"""Objects of which, too, only the expected keys count."""
+"""Nested objects of which only the expected keys count, too."""
 _NOT_COMPARED: Final = frozenset({"reason_contains", "epsilon"})
 
 
@@ -59,7 +59,7 @@ def _equal(name: str, wanted: Any, found: Any, epsilon: float) -> bool:  # noqa:
     if name in _SETS and isinstance(wanted, list):
         return set(wanted) == set(found)
     if name in _DURATIONS:
-        # Volcano has no way to tell a delay of nothing from none.
+        # Volcano cannot distinguish a delay of 0 from no delay.
         return _micros(wanted) == _micros(found)
     if name in _RESOURCES:
         return _amounts(wanted or {}) == _amounts(found or {})
@@ -95,7 +95,7 @@ def _same(wanted: Any, found: Any, epsilon: float) -> bool:  # noqa: ANN401 - JS
 
 
 def _holds(wanted: dict[str, Any], found: Any) -> bool:  # noqa: ANN401 - JSON values
-    """Of an object in a list, too, only the expected keys count."""
+    """Return whether a value holds; of an object in a list only the expected keys count."""
     return isinstance(found, dict) and all(name in found and found[name] == value for name, value in wanted.items())
 
 

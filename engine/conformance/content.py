@@ -140,7 +140,7 @@ class SyncTask:
 
     @property
     def open(self) -> list[int]:
-        """Replicas that have no pod; one that is being deleted still takes its place."""
+        """Replicas without a pod; a deleting pod still occupies its replica."""
         return missing_indexes(self.spec.replicas, self.pods)
 
     @property

@@ -39,7 +39,7 @@ from statemachines.vocabulary import JobPhase, volcano_phase
 __all__ = ["KINDS", "Outcome", "UnsupportedError"]
 
 Outcome = dict[str, Any]
-"""What the rules gave, by the names that `expected` has."""
+"""Result of the rules, with the keys of `expected`."""
 
 
 class UnsupportedError(ValueError):
@@ -48,14 +48,14 @@ class UnsupportedError(ValueError):
 
 @dataclass(slots=True)
 class Sync:
-    """What one sync does."""
+    """Result of one sync."""
 
     created: int = 0
     """Pods."""
     delete: list[Pod] = field(default_factory=list)
     """Pods beyond the replicas, and pods that are out of sync."""
     counters: Counters = field(default_factory=Counters)
-    """What Volcano's status shows afterwards; a created pod counts as pending."""
+    """Counters of Volcano's status afterwards; a created pod counts as pending."""
     tasks: dict[str, Counters] = field(default_factory=dict)
 
 
@@ -106,7 +106,7 @@ def _kill_plan(case: Content, spec: JobSpec, effect: str) -> KillPlan | None:
 
 
 def _sync(case: Content, spec: JobSpec) -> Sync:
-    """Sync once, with what Volcano's status shows afterwards."""
+    """Sync once, with the counters of Volcano's status afterwards."""
     tasks, loose = sync_tasks(case, spec)
     sync = Sync()
     counted = [pod for task in tasks.values() for index, pod in task.pods.items() if index < task.spec.replicas]

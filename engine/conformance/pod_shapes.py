@@ -1,4 +1,4 @@
-"""Reads what a case says of a pod, as the pod template that says the same: one container, affinity in Go's spelling."""
+"""Reads the pods of cases as equivalent pod templates: one container, affinity in Go's spelling."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_shape(pod: Content, classes: Mapping[str, Content]) -> PodShape:
 
 
 def as_json(content: Any) -> Any:  # noqa: ANN401 - JSON values
-    """Return content with its fields by their names in Kubernetes' JSON, where they stand by those in Go."""
+    """Return content with field names of Kubernetes' JSON in place of those of Go."""
     if isinstance(content, list):
         return [as_json(one) for one in content]
     if not isinstance(content, dict):

@@ -1,4 +1,4 @@
-"""Run the cases of a file by the engine's own rules: one JSON object a line, each says what must follow from an input."""
+"""Run the cases of a file by the engine's own rules: one JSON object a line, an input with its expected result."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class CaseResult:
     """Line of the file, from 1."""
     failures: list[Failure] = field(default_factory=list)
     remark: str = ""
-    """Where a case names a reason: that reason, and the one that the rules gave. Not compared."""
+    """Expected and actual reason, where a case names one; not compared."""
 
     @property
     def ok(self) -> bool:
-        """Everything that the case expects holds."""
+        """Whether every expectation holds."""
         return not self.failures
 
 
 def run_cases(lines: Iterable[bytes], file_name: str) -> Iterator[CaseResult]:
-    """Run the cases of one file. Nothing in it ends the run: what cannot be read or run is a failure of its line.
+    """Run the cases of one file. Nothing in it ends the run: a case that cannot be read or run is a failure of its line.
 
     Args:
-        lines: the file's lines; blank ones are passed over.
+        lines: the file's lines; blank ones are skipped.
         file_name: name of the file, for cases without a name.
     """
     for number, line in enumerate(lines, 1):
@@ -60,7 +60,7 @@ def _run_line(line: bytes, number: int, place: str) -> CaseResult:
             outcome = run(case)
             result.failures = compare(expected, outcome, case.get("epsilon") or expected.get("epsilon") or 0)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # A case is anybody's JSON; one of the wrong shape fails where its content is used.
+            # A case of the wrong shape fails where its content is used.
             result.failures = [Failure("case", "a case of this kind", f"{type(error).__name__}: {error}")]
         else:
             if "reason_contains" in expected:

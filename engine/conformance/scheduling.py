@@ -66,7 +66,7 @@ def _node_score(case: Content) -> dict[str, Any]:
 
 
 def _enqueueable(case: Content) -> dict[str, Any]:
-    """Ask whether the groups are let in."""
+    """Return whether the groups are admitted."""
     session, _ = _open(case)
     session.begin("enqueue")
     jobs = list(session.cluster.jobs.values())
@@ -82,7 +82,7 @@ def _queue_share(case: Content) -> dict[str, Any]:
 
 
 def _backfill_order(case: Content) -> dict[str, Any]:
-    """Return in which order best-effort pods are placed."""
+    """Return the order in which best-effort pods are placed."""
     session, _ = Scheduler(read_cluster(case), read_tiers(case)).open(read_time(case))
     return {"order": [task.key.partition("/")[2] for task in best_effort_tasks(session)]}
 
@@ -94,12 +94,12 @@ def _podgroup_phase(case: Content) -> dict[str, Any]:
 
 
 def _gang_skip(case: Content) -> dict[str, Any]:
-    """Return whether a gang is not called unschedulable because its tasks are merely on their way out."""
+    """Return whether a gang is not Unschedulable because it lacks releasing tasks only."""
     return {"skip": only_terminating(read_job(case.get("tasks") or (), case.get("min_available") or 0))}
 
 
 def _tdm_predicate_score(case: Content) -> dict[str, Any]:
-    """Return which nodes tdm lets every pod in to, and the scores."""
+    """Return the nodes that pass tdm's predicate for every pod, and the scores."""
     session, placement = _open(case)
     tasks = [task for job in session.cluster.jobs.values() for task in job.tasks.values()]
     nodes = session.cluster.table.nodes
@@ -110,7 +110,7 @@ def _tdm_predicate_score(case: Content) -> dict[str, Any]:
 
 
 def _tdm_victims(case: Content) -> dict[str, Any]:
-    """Return how many pods tdm sends away; where its period has not elapsed, it has done so just before."""
+    """Return how many pods tdm evicts; if its period has not elapsed, it evicted just before."""
     session, _ = _open(case)
     if case.get("evict_period_elapsed") is False:
         shuffled(session)
