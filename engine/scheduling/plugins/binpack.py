@@ -1,4 +1,7 @@
-"""Binpack: fill nodes that are in use before others."""
+"""Binpack: fill nodes that are in use before others.
+
+Extension points: `node_order`.
+"""
 
 from __future__ import annotations
 

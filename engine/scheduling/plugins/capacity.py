@@ -1,4 +1,8 @@
-"""Capacity: each queue of a list or tree has a deserved, a maximum and a guaranteed amount of each resource."""
+"""Capacity: each queue of a list or tree has a deserved, a maximum and a guaranteed amount of each resource.
+
+Extension points: `queue_order`, `reclaimable`, `allocatable`, `preemptive`, `excess`, `lacking`, `share_of`, `job_enqueueable`,
+`job_enqueued`, `victim_queue_order`.
+"""
 
 from __future__ import annotations
 

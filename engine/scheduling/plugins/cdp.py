@@ -1,4 +1,7 @@
-"""Cdp: a started pod is not evicted before its cooldown time is over."""
+"""Cdp: a started pod is not evicted before its cooldown time is over.
+
+Extension points: `preemptable`, `reclaimable`, `least_run`.
+"""
 
 from __future__ import annotations
 

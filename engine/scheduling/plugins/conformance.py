@@ -1,4 +1,7 @@
-"""Conformance: critical pods of the cluster are never evicted."""
+"""Conformance: critical pods of the cluster are never evicted.
+
+Extension points: `preemptable`, `reclaimable`.
+"""
 
 from __future__ import annotations
 

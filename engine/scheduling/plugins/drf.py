@@ -1,4 +1,7 @@
-"""DRF: the job with the smallest dominant share comes first (dominant resource fairness)."""
+"""DRF: the job with the smallest dominant share comes first (dominant resource fairness).
+
+Extension points: `job_order`, `queue_order`, `preemptable`, `reclaimable`.
+"""
 
 from __future__ import annotations
 

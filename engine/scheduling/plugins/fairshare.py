@@ -1,4 +1,7 @@
-"""Fairshare: namespaces share by weight; within a queue the job whose namespace has the smallest share per weight comes first."""
+"""Fairshare: namespaces share by weight; within a queue the job whose namespace has the smallest share per weight comes first.
+
+Extension points: `job_order`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Gang: a job runs with at least its minimum of pods or not at all."""
+"""Gang: a job runs with at least its minimum of pods or not at all.
+
+Extension points: `job_order`, `sub_group_ready`, `job_valid`, `job_ready`, `job_pipelined`, `job_starving`, `preemptable`,
+`reclaimable`.
+"""
 
 from __future__ import annotations
 

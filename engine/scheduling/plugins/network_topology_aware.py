@@ -1,4 +1,7 @@
-"""Network-topology-aware: accepted without effect, since Lahar has no HyperNodes."""
+"""Network-topology-aware: accepted without effect, since Lahar has no HyperNodes.
+
+Extension points: none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nodeorder: Kubernetes' scores of nodes, by free resources, preferences and taints."""
+"""Nodeorder: Kubernetes' scores of nodes, by free resources, preferences and taints.
+
+Extension points: `node_order`, `batch_node_order`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Overcommit: limit admitted jobs to a multiple of the cluster's resources."""
+"""Overcommit: limit admitted jobs to a multiple of the cluster's resources.
+
+Extension points: `job_enqueueable`, `job_enqueued`.
+"""
 
 from __future__ import annotations
 

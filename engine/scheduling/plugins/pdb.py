@@ -1,4 +1,7 @@
-"""Pdb: evictions respect disruption budgets."""
+"""Pdb: evictions respect disruption budgets.
+
+Extension points: `preemptable`, `reclaimable`, `protected`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Predicates: filter nodes for a pod by everything but free resources."""
+"""Predicates: filter nodes for a pod by everything but free resources.
+
+Extension points: `predicate`, `pod_predicate`.
+"""
 
 from __future__ import annotations
 

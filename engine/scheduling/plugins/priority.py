@@ -1,4 +1,7 @@
-"""Priority: jobs and tasks of higher priority come first, and may preempt those of lower priority."""
+"""Priority: jobs and tasks of higher priority come first, and may preempt those of lower priority.
+
+Extension points: `job_order`, `task_order`, `job_starving`, `preemptable`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Proportion: queues share the cluster by their weights."""
+"""Proportion: queues share the cluster by their weights.
+
+Extension points: `queue_order`, `reclaimable`, `overused`, `allocatable`, `preemptive`, `excess`, `lacking`, `share_of`,
+`job_enqueueable`, `job_enqueued`.
+"""
 
 from __future__ import annotations
 

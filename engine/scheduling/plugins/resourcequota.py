@@ -1,4 +1,7 @@
-"""Resourcequota: reject the admission of jobs whose minimum resources exceed a quota of their namespace."""
+"""Resourcequota: reject the admission of jobs whose minimum resources exceed a quota of their namespace.
+
+Extension points: `job_enqueueable`, `job_enqueued`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sla: a job that has waited for its agreed time is admitted and keeps its promised nodes, whatever other plugins vote."""
+"""Sla: a job that has waited for its agreed time is admitted and keeps its promised nodes, whatever other plugins vote.
+
+Extension points: `job_order`, `job_pipelined`, `job_enqueueable`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Task-topology: affinity and anti-affinity between the tasks of a job, by buckets of tasks that should share a node."""
+"""Task-topology: affinity and anti-affinity between the tasks of a job, by buckets of tasks that should share a node.
+
+Extension points: `task_order`, `task_node_order`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tdm: revocable nodes run preemptable pods during stated hours; the pods are evicted when the hours end."""
+"""Tdm: revocable nodes run preemptable pods during stated hours; the pods are evicted when the hours end.
+
+Extension points: `job_order`, `job_pipelined`, `job_starving`, `predicate`, `node_order`, `preemptable`, `victims`.
+"""
 
 from __future__ import annotations
 
