@@ -1,9 +1,9 @@
 """Scheduling cycle (a round) of one cluster, as events.
 
-1. Sync the model: jobs whose pause is over are schedulable again, jobs on which a plugin failed are held.
+1. Begin a transaction over the model: jobs whose pause is over are schedulable in it, jobs on which a plugin failed are held.
 2. Open a session: plugins prepare.
 3. Run the configured actions, in order.
-4. Close the session: promises, phases of groups, reasons of pending jobs. Then the model is restored: events alone change state.
+4. Close the session: promises, phases of groups, reasons of pending jobs. The transaction is discarded: only events change state.
 5. Emit events: the round, its decisions, records of notices, pending reasons. Each is applied before the next is made.
 
 Steps 2 to 4 are `Scheduler.round`; where a plugin fails on a job, steps 1 to 4 run again without that job.
@@ -11,7 +11,7 @@ Steps 2 to 4 are `Scheduler.round`; where a plugin fails on a job, steps 1 to 4 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -37,7 +37,6 @@ from engine.scheduling.pending.explanations import NAMES, alike
 from engine.scheduling.pending.reasons import Reason
 from engine.scheduling.preemption.notice_controller import control_notices
 from engine.scheduling.state.event_factory import EventFactory
-from engine.scheduling.state.model_sync import sync_attempt, sync_job
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
 __all__ = ["given_up", "run_round", "timed_out"]
@@ -65,11 +64,6 @@ class _Result:
     """New phases of pod groups, by job."""
     reasons: dict[str, JobExplained]
     """Pending reasons to publish, by job."""
-
-    def moved(self) -> Iterator[str]:
-        """Yield the jobs whose phase or tasks the session left changed in the model."""
-        yield from self.phases
-        yield from (task.job.key for task, _ in (*self.outcome.bound, *self.outcome.evicted))
 
 
 def run_round(factory: EventFactory, cluster: ClusterState, limit: int) -> Iterator[Event[Any]]:
@@ -124,55 +118,43 @@ def timed_out(factory: EventFactory, known: TrackedJob, decision: str) -> Iterat
 def _decide(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Result:
     """Run sessions until one ends without a plugin's failure, each without the jobs on which an earlier one failed.
 
-    The model is restored after each session, failed or not.
-
     Raises:
         PluginError: a plugin fails on no job in particular, or on too many.
     """
     memory = cluster.scheduler.memory
-    resumed = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
-    if resumed:  # their reasons may be outdated
+    if any(at <= now for at in cluster.retries.values()):  # reasons of jobs that go on may be outdated
         cluster.model.revision += 1
     failed: dict[str, Reason] = {}
     guarded = False
     while True:
-        _sync(state, cluster, resumed, failed, now)
-        moved: Iterable[str] = state.jobs
-        try:
-            result = _run_session(cluster, now, limit, failed, guarded=guarded)
-            moved = {*failed, *result.moved()}
-        except PluginError as error:
-            cluster.pending_reasons.forget()
-            new = _held_for(error, cluster) - failed.keys()
-            if not new or len(failed) > _FAILED:
-                raise
-            failed |= dict.fromkeys(new, Reason("", "PluginFailed", error.plugin, message=str(error)))
-        except Exception:
-            cluster.pending_reasons.forget()
-            if guarded:
-                raise
-            guarded = True  # find the plugin and the job
-        else:
-            return result
-        finally:
-            cluster.scheduler.memory = memory
-            for known in resumed:
-                sync_job(state, known)
-            for ident in moved:
-                _restore(state, cluster, state.jobs[ident])
+        with cluster.model.transaction():
+            try:
+                return _run_session(state, cluster, now, limit, failed, guarded=guarded)
+            except PluginError as error:
+                cluster.pending_reasons.forget()
+                new = _held_for(error, cluster) - failed.keys()
+                if not new or len(failed) > _FAILED:
+                    raise
+                failed |= dict.fromkeys(new, Reason("", "PluginFailed", error.plugin, message=str(error)))
+            except Exception:
+                cluster.pending_reasons.forget()
+                if guarded:
+                    raise
+                guarded = True  # find the plugin and the job
+            finally:
+                cluster.scheduler.memory = memory
 
 
-def _sync(state: State, cluster: ClusterState, resumed: Iterable[TrackedJob], failed: Iterable[str], now: Micros) -> None:
-    for known in resumed:
-        sync_job(state, known, now)
+def _run_session(
+    state: State, cluster: ClusterState, now: Micros, limit: int, failed: dict[str, Reason], *, guarded: bool
+) -> _Result:
+    scheduler, model = cluster.scheduler, cluster.model
+    for ident, at in cluster.retries.items():
+        if at <= now:
+            head = state.jobs[ident].head
+            model.pause(model.jobs[ident], held=head.is_held(now), backing_off=head.preemption_backoff > now)
     for ident in failed:
-        job = cluster.model.jobs[ident]
-        job.held = True
-        cluster.model.note(job)
-
-
-def _run_session(cluster: ClusterState, now: Micros, limit: int, failed: Mapping[str, Reason], *, guarded: bool) -> _Result:
-    scheduler = cluster.scheduler
+        model.pause(model.jobs[ident], held=True, backing_off=model.jobs[ident].backing_off)
     outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
     reasons: dict[str, JobExplained] = {}
     if not outcome.skipped:
@@ -196,13 +178,6 @@ def _held_for(error: PluginError, cluster: ClusterState) -> set[str]:
         for other in cluster.model.jobs.values()
         if not other.held and any(task.pod_class is pod_class for task in other.tasks.values())
     }
-
-
-def _restore(state: State, cluster: ClusterState, known: TrackedJob) -> None:
-    if known.group is not None and known.head.cluster == cluster.id:
-        for attempt in known.attempts.values():
-            sync_attempt(state, known, attempt)
-        sync_job(state, known)
 
 
 # --- step 5: the round ----------------------------------------------------------------------------------------------------------

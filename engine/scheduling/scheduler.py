@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableSet
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.actions import ACTIONS, EVICTED_BY
@@ -83,6 +83,8 @@ class Scheduler:
         self.pending_queue = PendingQueue(cluster)
         """Jobs that wait to be let in."""
         self.inqueue = InqueueResources(cluster)
+        self._unschedulable: WeakSet[Job] = WeakSet()
+        """Jobs that were Unschedulable at the end of the first round after they last changed."""
         self._quiet: _Quiet | None = None
         """The last round, if it decided nothing: what it found stands until something else changes."""
         self.again: int | None = None
@@ -163,7 +165,7 @@ class Scheduler:
         self.run(session, placement)
         session.outcome.explained.update(session.failed)
         with self._timed("close"):
-            close(session)
+            close(session, self._unschedulable)
         outcome = session.outcome
         self._look_again = outcome.look_again
         self._quiet = None
@@ -224,8 +226,13 @@ class Scheduler:
             self.seconds[what] += self._stopwatch() - begun
 
 
-def close(session: Session) -> None:
-    """Note what is promised and who waits, put what was neither bound nor evicted back to Pending, and give groups their phases."""
+def close(session: Session, unschedulable: MutableSet[Job]) -> None:
+    """Record promises, phases of groups and pending jobs; tasks neither bound nor evicted are Pending again.
+
+    Args:
+        session: the session.
+        unschedulable: jobs that are Unschedulable (Volcano's condition); brought up to date for those that changed.
+    """
     cluster, outcome = session.cluster, session.outcome
     for take_back in session.at_end:
         take_back()
@@ -242,14 +249,14 @@ def close(session: Session) -> None:
             outcome.explained[job.key] = _PROMISED
         for task in [*job.with_status("Allocated").values()]:
             cluster.move(task, "Pending", None)
-        job.unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)
-        phase = phase_at_end(job, unschedulable=job.unschedulable)
+        found = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)
+        (unschedulable.add if found else unschedulable.discard)(job)
+        phase = phase_at_end(job, unschedulable=found)
         if phase != job.phase:
             outcome.phases.append((job, phase))
-            job.phase = phase
-            cluster.changes.note(job)
+            cluster.set_phase(job, phase)
     waits = {key: cluster.jobs[key] for key in outcome.explained}
-    outcome.unschedulable += [job for job in (cluster.touched | waits).values() if job.unschedulable and not job.held]
+    outcome.unschedulable += [job for job in (cluster.touched | waits).values() if job in unschedulable and not job.held]
     cluster.touched.clear()
     cluster.moved.clear()
     for job in waits.values():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from engine.former_names import former
 from engine.scheduling.cluster.amounts import Amounts
-from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.entities import Job, Node, Status, Task
 from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
@@ -160,6 +160,14 @@ class Session:
     def action(self) -> str:
         """The action that is at work."""
         return self._action
+
+    def move(self, task: Task, status: Status, node: Node | None) -> None:
+        """Move a task in the model, as statements do; evictions are kept in `evicted`."""
+        if status == "Releasing":
+            self.evicted.add(task)
+        elif task.status == "Releasing":
+            self.evicted.discard(task)
+        self.cluster.move(task, status, node)
 
     def explain(
         self,

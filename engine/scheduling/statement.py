@@ -4,94 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from engine.scheduling.cluster.entities import Node, Status, Task
+from engine.scheduling.cluster.transaction import Transaction
 from engine.scheduling.session import Session
 
 __all__ = ["Statement"]
 
 
-@dataclass(slots=True, frozen=True)
-class _Move:
-    task: Task
-    status: Status
-    node: Node | None
-    """State and node before it."""
+class Statement(Transaction):
+    """Moves within a session, committed, kept or discarded together."""
 
-
-class Statement:
-    """Moves that change the session at once, until they are committed or undone."""
+    __slots__ = ("_session",)
 
     def __init__(self, session: Session) -> None:
+        super().__init__(session.move)
         self._session = session
-        self._moves: list[_Move] = []
 
-    def __len__(self) -> int:
-        return len(self._moves)
-
-    def _move(self, task: Task, status: Status, node: Node | None) -> None:
-        self._moves.append(_Move(task, task.status, task.node))
-        self._session.cluster.move(task, status, node)
+    def _moved(self, task: Task, status: Status, node: Node | None) -> None:
+        self.record(task)
+        self._session.move(task, status, node)
 
     def allocate(self, task: Task, node: Node) -> None:
-        """Give a task a place that is free."""
-        self._move(task, "Allocated", node)
+        """Allocate idle resources of a node to a task."""
+        self._moved(task, "Allocated", node)
 
     def pipeline(self, task: Task, node: Node) -> None:
-        """Promise a task a place that others have yet to leave."""
-        self._move(task, "Pipelined", node)
+        """Promise a task resources of a node that others have yet to release."""
+        self._moved(task, "Pipelined", node)
 
     def evict(self, task: Task) -> None:
-        """Send a task away from its node."""
-        self._session.evicted.add(task)
-        self._move(task, "Releasing", task.node)
-
-    def restore(self, task: Task) -> None:
-        """Take back the eviction of a task."""
-        for at, move in enumerate(self._moves):
-            if move.task is task:
-                del self._moves[at]
-                self._undo(move)
-                return
-
-    def merge(self, other: Statement) -> None:
-        """Take over the moves of another statement, which is empty then."""
-        self._moves += other._moves
-        other._moves = []
-
-    def discard(self) -> None:
-        """Undo everything, the last move first."""
-        while self._moves:
-            self._undo(self._moves.pop())
+        """Evict a task from its node."""
+        self._moved(task, "Releasing", task.node)
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Undo everything for a while."""
-        done = [(move.task, move.task.status, move.task.node) for move in self._moves]
+        """Move every task back for the length of the context."""
+        moves = [(task, task.status, task.node) for task in self._former]
         self.discard()
         yield
-        for task, status, node in done:
-            if status == "Releasing":
-                self._session.evicted.add(task)
-            self._move(task, status, node)
-
-    def _undo(self, move: _Move) -> None:
-        if move.task.status == "Releasing":
-            self._session.evicted.discard(move.task)
-        self._session.cluster.move(move.task, move.status, move.node)
+        for move in moves:
+            self._moved(*move)
 
     def keep(self) -> None:
         """Leave the moves in the session, though nothing is decided: what is promised is taken for others."""
-        self._session.decided += bool(self._moves)
-        self._moves = []
+        self._session.decided += bool(self._former)
+        self._former.clear()
 
     def commit(self) -> None:
         """Decide: what was allocated is bound, what was evicted has to go, what was promised is kept."""
         outcome = self._session.outcome
         self._claim()
-        for move in self._moves:
-            task, node = move.task, move.task.node
+        for task in self._former:
+            node = task.node
             if task.status == "Allocated" and node is not None:
                 self._session.cluster.move(task, "Binding", node)
                 outcome.bound.append((task, node.name))
@@ -108,8 +73,8 @@ class Statement:
         outcome, sizes, victim = self._session.outcome, self._session.sizes, ""
         promised: list[tuple[Task, str]] = []
         named = 0
-        for move in reversed(self._moves):
-            task, node = move.task, move.task.node
+        for task in reversed(self._former):
+            node = task.node
             if task.status == "Pipelined" and node is not None:
                 if named < sizes.most(task.job):
                     promised.append((task, node.name))

@@ -26,7 +26,8 @@ def forgets_the_future(self, row, pod_class, idle, future, take=NodeTable.take):
 
 
 def binds_half(self, commit=statement.Statement.commit):
-    del self._moves[: len(self._moves) // 2]
+    for task in [*self._former][: len(self) // 2]:
+        del self._former[task]
     commit(self)
 
 

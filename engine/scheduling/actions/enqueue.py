@@ -69,7 +69,6 @@ def enqueue(session: Session, placement: Placement) -> None:
 
 def admit(session: Session, job: Job) -> None:
     """Admit a job: its group is Inqueue, and its minimum resources count."""
-    job.phase = "Inqueue"
-    session.cluster.note(job)
+    session.cluster.set_phase(job, "Inqueue")
     session.pending_queue.take_out(job)
     session.outcome.enqueued.append(job)

@@ -182,7 +182,7 @@ class Task:
     """When it began to run (microseconds); 0 as above."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Job:
     """A pod group."""
 
@@ -208,8 +208,6 @@ class Job:
     """Nobody is evicted for it."""
     claims: dict[str, KeptPlace] = field(default_factory=dict)
     """Key of a task for which others were evicted → its place."""
-    unschedulable: bool = False
-    """When it last changed, the round after that found it Unschedulable."""
     preemption: Preemption = field(default_factory=Preemption)
     """What preemption with notice reads of it."""
 

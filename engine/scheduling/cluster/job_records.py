@@ -185,6 +185,10 @@ class JobRecord(Struct, array_like=True):
     evicting: dict[str, Micros] = {}
     """Decision that evicts for it and was not refused → until when the places of the promise that it is part of are kept."""
 
+    def is_held(self, now: Micros = 0) -> bool:
+        """Return whether nothing is decided about the job, at a time at which a pause after a refusal may be over."""
+        return self.parked or self.finished or not self.grouped or self.retry > now
+
     @property
     def left_notice(self) -> bool:
         """Whether it is in a notice by this stage's records, but in neither of the two phases, nor about to be."""

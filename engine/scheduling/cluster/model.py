@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
 from engine.events.pod_shape import PodShape
+from engine.events.scheduling import GroupPhase
 from engine.scheduling.cluster.amounts import PODS, Amounts, add, subtract
 from engine.scheduling.cluster.budgets import Budget, Quota
 from engine.scheduling.cluster.changes import Changes
@@ -17,6 +19,7 @@ from engine.scheduling.cluster.nodes import NodeTable
 from engine.scheduling.cluster.notices import Notice, Tenant
 from engine.scheduling.cluster.presence import Presence
 from engine.scheduling.cluster.queues import Queue
+from engine.scheduling.cluster.transaction import Transaction
 
 __all__ = ["Cluster"]
 
@@ -26,7 +29,7 @@ _MORE_THAN_THERE_IS: Final = np.iinfo(np.int64).max
 
 
 class Cluster:
-    """State that scheduling decides on. Rounds read it and move tasks; events change it between rounds."""
+    """State that scheduling decides on. Events change it; a round changes it within a transaction, which is always discarded."""
 
     def __init__(self) -> None:
         self.table = NodeTable()
@@ -62,6 +65,29 @@ class Cluster:
         self.outdated: Callable[[], None] | None = None
         """Brings `quotas`, `budgets`, `namespace_weights` and `tenants` up to date; `None`: they are."""
         self._unsettled = False
+        self._transaction: Transaction | None = None
+        self._former_jobs: dict[Job, tuple[GroupPhase, bool, bool]] = {}
+        """Phase, `held` and `backing_off` of the jobs that the open transaction changed, before that."""
+
+    # Transactions ---------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Discard what is written to tasks and jobs within the context, however it ends; one is open at a time.
+
+        What readers follow goes on: the revision, changes and the tables' clock never return to an earlier number.
+        """
+        self._transaction = level = Transaction(self.move)
+        try:
+            yield
+        finally:
+            self._transaction = None
+            level.discard()
+            while self._former_jobs:
+                job, former = self._former_jobs.popitem()
+                if (job.phase, job.held, job.backing_off) != former:
+                    job.phase, job.held, job.backing_off = former
+                    self.note(job)
 
     # Nodes ----------------------------------------------------------------------------------------------------------------
 
@@ -162,6 +188,23 @@ class Cluster:
         self.noted += 1
         self.revision += 1
 
+    def set_phase(self, job: Job, phase: GroupPhase) -> None:
+        """Set the phase of a job's group."""
+        self._record(job)
+        job.phase = phase
+        self.note(job)
+
+    def pause(self, job: Job, *, held: bool, backing_off: bool) -> None:
+        """Set whether a job is held, and whether nobody is evicted for it."""
+        if (job.held, job.backing_off) != (held, backing_off):
+            self._record(job)
+            job.held, job.backing_off = held, backing_off
+            self.note(job)
+
+    def _record(self, job: Job) -> None:
+        if self._transaction is not None:
+            self._former_jobs.setdefault(job, (job.phase, job.held, job.backing_off))
+
     def remove_job(self, key: str) -> None:
         """Forget a job and its tasks."""
         job = self.jobs.pop(key, None)
@@ -246,6 +289,8 @@ class Cluster:
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task another state, and a node or none."""
+        if self._transaction is not None:
+            self._transaction.record(task)
         old, new = EFFECTS[task.status], EFFECTS[status]
         if not (node is task.node and new.idle == old.idle and new.future == old.future):
             if task.node is not None:

@@ -9,7 +9,6 @@ from typing import Final
 
 from engine.events.attempts import AttemptStarted
 from engine.events.pod_shape import HostPort, PodShape, pairs
-from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
 from engine.scheduling.cluster.amounts import CPU, MEMORY, PODS, Amounts, bounded
 from engine.scheduling.cluster.entities import ONE_POD, Job, KeptPlace, Task
@@ -65,14 +64,8 @@ def touch_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
 
 
-def sync_job(state: State, known: TrackedJob, now: Micros = 0) -> None:
-    """Bring the model of a job that we schedule up to date, but for its attempts.
-
-    Args:
-        state: the state.
-        known: the job.
-        now: a refusal or evictions up to which it was left alone hold it no longer (microseconds).
-    """
+def sync_job(state: State, known: TrackedJob) -> None:
+    """Update the model's job, except its tasks, from the job record; no-op for a job that another scheduler handles."""
     group, head = known.group, known.head
     if group is None:
         return
@@ -85,11 +78,9 @@ def sync_job(state: State, known: TrackedJob, now: Micros = 0) -> None:
         cluster.model.add_job(known.model)
         cluster.jobs += 1
     model = known.model
-    held = head.parked or head.finished or not head.grouped or head.retry > now
-    backing_off = head.preemption_backoff > now
     preemption = _preemption(head, group)
     claims = {task_key(known, claim.slot): KeptPlace(claim.node, claim.until, claim.own) for claim in head.claims}
-    stands = held, backing_off, head.phase, preemption, claims
+    stands = head.is_held(), head.preemption_backoff > 0, head.phase, preemption, claims
     if (model.held, model.backing_off, model.phase, model.preemption, model.claims) != stands:
         model.held, model.backing_off, model.phase, model.preemption, model.claims = stands
         cluster.model.note(model)
