@@ -1,6 +1,7 @@
 """Short forms of (a), (b) and (d): of lifecycle workers, and of billing workers.
 
-Each fault hits one of the two in every run of the tests, and the other one in `make test-slow`.
+In every run of the tests, (a) hits lifecycle workers, (b) billing workers, and (d) scheduling workers (`test_chaos_scheduling.py`);
+in `make test-slow` each fault hits all of them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def test_a_worker_that_was_frozen_in_mid_transaction_is_fenced(world: Make, note
     here.finish(note, "a freeze", f"{half} records of open transactions were left behind", workers_end=True)
 
 
+@pytest.mark.slow
 def test_a_leader_that_dies_and_comes_back_costs_nothing(world: Make, note: Note) -> None:
     here = world("(d) in short", seed=20_170_904, events=_EVENTS)
     here.by_ordinal()

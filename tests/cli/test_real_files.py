@@ -41,15 +41,14 @@ def test_every_object_is_taken_in(lahar):
         assert lahar("why", record["id"]).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source_format", "totals"),
     [
-        pytest.param(
-            "philly_status_15k.csv.gz", "philly-status", {"jobs": 15_000, "gpu_seconds": 2_756_749_794}, marks=pytest.mark.slow
-        ),
-        pytest.param("openb_pods.csv.gz", "openb", {"jobs": 8_152, "never_started": 897}, marks=pytest.mark.slow),
+        ("philly_status_15k.csv.gz", "philly-status", {"jobs": 15_000, "gpu_seconds": 2_756_749_794}),
+        ("openb_pods.csv.gz", "openb", {"jobs": 8_152, "never_started": 897}),
         ("hpc2n_sample.swf.gz", "swf", {"jobs": 3_170, "without_end": 25}),
-        pytest.param("philly_gpu_jobs.csv.gz", "philly", {"jobs": 82_247, "gpu_seconds": 3_521_082_502}, marks=pytest.mark.slow),
+        ("philly_gpu_jobs.csv.gz", "philly", {"jobs": 82_247, "gpu_seconds": 3_521_082_502}),
     ],
     ids=["philly-status", "openb", "swf", "philly"],
 )

@@ -31,7 +31,9 @@ def ingest(log: Path, *files: Path, options: tuple[str, ...] = ()) -> tuple[dict
     return json.loads(done.stdout), int(memory) * 1024
 
 
-@pytest.mark.parametrize("indent", [4, None], ids=["as kubectl prints it", "in one line"])
+@pytest.mark.parametrize(
+    "indent", [pytest.param(4, id="as kubectl prints it"), pytest.param(None, id="in one line", marks=pytest.mark.slow)]
+)
 def test_a_list_is_read_in_bounded_memory(tmp_path: Path, indent: int | None) -> None:
     # What one List shows is one moment, up to 10,000 inputs.
     write_pods(tmp_path / "few.json", range(11_000), indent=indent)

@@ -63,6 +63,7 @@ def test_each_partial_run_of_an_swf_job_counts_until_its_own_end(process, tmp_pa
     assert result["attempts_by_reason"] == {"ExitUnknown": 2}
 
 
+@pytest.mark.slow
 def test_philly_status(summarise):
     result, lines = summarise("philly_status_15k.csv.gz", "philly-status")
     rows = list(csv.DictReader(lines))

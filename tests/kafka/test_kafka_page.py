@@ -61,6 +61,7 @@ def played(settings: KafkaSettings, tmp_path: Path) -> Iterator[subprocess.Popen
     asyncio.run(delete_topics(settings.model_copy(update={"topic_prefix": settings.topic_prefix + SECOND})))
 
 
+@pytest.mark.slow  # as the commands of all pages of docs are
 def test_the_commands_of_the_page_do_what_it_shows(played: subprocess.Popen[str], settings: KafkaSettings) -> None:
     page = PAGE.read_text(encoding="utf-8")
     commands = [command for command in commands_of(page) if command.output is not None]

@@ -50,7 +50,10 @@ def ids(log: KafkaLog) -> list[str]:
     return [record.message.id for topic in TOPICS for record in log.read(Partition(topic, 0), 0, 1_000)]
 
 
-@pytest.mark.parametrize("connected", [True, False], ids=["connected before", "not connected yet"])
+@pytest.mark.parametrize(
+    "connected",
+    [pytest.param(True, id="connected before"), pytest.param(False, id="not connected yet", marks=pytest.mark.slow)],
+)
 def test_an_append_outlasts_a_restart_beyond_its_timeout_and_writes_once(
     cluster: Cluster, prefix: str, caplog: pytest.LogCaptureFixture, *, connected: bool
 ) -> None:

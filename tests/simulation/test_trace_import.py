@@ -258,6 +258,7 @@ def test_full_philly_status(appended, shared_trace, text_of):
     assert sum(p.requests.gpu * (p.ended - p.running) for p in pods) == seconds * SECOND == 2_756_749_794 * SECOND
 
 
+@pytest.mark.slow
 def test_full_philly(appended, shared_trace, text_of):
     path = shared_trace("philly_gpu_jobs.csv.gz")
     report = import_trace(appended, path, "philly", "c")

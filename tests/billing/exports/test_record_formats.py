@@ -29,6 +29,7 @@ from engine.events.decimals import EXACT
 from engine.events.times import parse_time
 
 NAMES = [column.name for column in COLUMNS]
+FEW = settings(max_examples=30)
 every_format = pytest.mark.parametrize("name", FORMATS)
 
 
@@ -64,6 +65,7 @@ def test_json_lines_hold_an_object_for_each_record(given: list[Record]) -> None:
     assert [list(row) for row in found] == [NAMES] * len(found)
 
 
+@FEW
 @given(any_records())
 def test_csv_holds_the_same(given: list[Record]) -> None:
     def text(value: Any) -> str:
@@ -77,6 +79,7 @@ def test_csv_holds_the_same(given: list[Record]) -> None:
     assert lines == [[text(value) for value in row.values()] for row in expected(given)]
 
 
+@FEW
 @given(any_records())
 def test_parquet_holds_the_same(given: list[Record]) -> None:
     table = parquet.read_table(io.BytesIO(exported("parquet", given)))
@@ -90,13 +93,14 @@ def test_parquet_holds_the_same(given: list[Record]) -> None:
 
 @every_format
 @given(given=any_records())
-@settings(max_examples=30)
+@FEW
 def test_the_same_records_make_the_same_bytes(name: str, given: list[Record]) -> None:
     assert exported(name, given) == exported(name, given)
 
 
 @pytest.mark.parametrize("name", ["jsonl", "csv", "parquet"])
 @given(given=any_records())
+@FEW
 def test_amounts_of_an_invoice_add_up_to_its_total(name: str, given: list[Record]) -> None:
     """Those of the records exactly to its exact amount; with the adjustment to what is to be paid."""
     found: dict[str, Decimal] = {}
