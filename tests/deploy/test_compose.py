@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -9,6 +10,8 @@ import shlex
 import subprocess
 import textwrap
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
@@ -25,9 +28,11 @@ from ports import free_ports
 from prometheus_client.parser import text_string_to_metric_families
 from test_compose_file import faults
 
+from engine.simulation import sample_trace
+
 PATIENCE = 300.0
-NEVER_RAN = 432
-"""Jobs of the sample."""
+JOBS, NEVER_RAN = 500, 68
+"""First jobs of the sample of openb."""
 
 
 @pytest.fixture(scope="module")
@@ -109,23 +114,24 @@ def is_ready(port: int) -> bool:
         return False
 
 
-def test_what_is_appended_from_the_machine_is_processed_and_counted(stack: Stack) -> None:
+def test_what_is_appended_from_the_machine_is_processed_and_counted(stack: Stack, tmp_path: Path) -> None:
     # What was before they were ready is no event to count.
     until(lambda: is_ready(stack.metrics["usage"][0]), PATIENCE, "the agents are ready")
-    lahar(stack, "import-trace", "--format", "openb")
-    jobs = 3_000
+    with sample_trace("openb") as raw, gzip.open(raw, "rt") as rows:
+        (tmp_path / "openb.csv").write_text("".join(islice(rows, 1 + JOBS)))
+    lahar(stack, "import-trace", "--format", "openb", str(tmp_path / "openb.csv"))
     entered = {"phase": "Pending"}
 
     def counted() -> bool:
         found = samples(stack.metrics["usage"][0]).get("lahar_usage_jobs_entered_total", {})
-        return sum(value for labels, value in found.items() if entered.items() <= dict(labels).items()) == jobs
+        return sum(value for labels, value in found.items() if entered.items() <= dict(labels).items()) == JOBS
 
     until(counted, PATIENCE, "the agents have counted them")
-    assert json.loads(lahar(stack, "--json", "summary").splitlines()[0])["jobs"] == jobs
+    assert json.loads(lahar(stack, "--json", "summary").splitlines()[0])["jobs"] == JOBS
 
     def billed() -> bool:
         invoices = map(json.loads, lahar(stack, "--json", "billing", "invoice").splitlines())
-        return sum(len(invoice["lines"]) for invoice in invoices) == jobs - NEVER_RAN
+        return sum(len(invoice["lines"]) for invoice in invoices) == JOBS - NEVER_RAN
 
     until(billed, PATIENCE, "what ran is billed")
 
@@ -176,7 +182,14 @@ def test_a_worker_that_comes_back_gets_its_shards_back(stack: Stack) -> None:
     until(lambda: all_open(stack), PATIENCE, "all shards are open", returning.must_run)
 
 
-@pytest.mark.parametrize("command", [line for line in COMMANDS if "lahar " in line or " run " in line])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] if "import-trace" in line else [])
+        for line in COMMANDS
+        if "lahar " in line or " run " in line
+    ],
+)
 def test_what_it_runs_in_a_container_works(command: str, stack: Stack) -> None:
     environment = stack.environment("topics")
     words = shlex.split(command)

@@ -29,6 +29,7 @@ async def _make_topic(bootstrap: str) -> None:
     await admin.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jars")
 def test_what_is_written_outlives_kill_and_restart() -> None:
     with Cluster() as cluster:

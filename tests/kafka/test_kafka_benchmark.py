@@ -53,6 +53,7 @@ def test_a_steady_rate_gives_latencies(bootstrap: str) -> None:
     assert found["sustained-commit-interval"] > 0
 
 
+@pytest.mark.slow
 def test_after_a_burst_nothing_waits_and_a_new_worker_goes_on(bootstrap: str) -> None:
     found = figures(bootstrap, "burst")
     assert found["burst-rate"] > 0

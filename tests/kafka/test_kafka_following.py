@@ -78,6 +78,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_followers_that_come_and_go_are_told_everything_once(
     settings: KafkaSettings, start: Callable[..., Started], trace: Path
 ) -> None:

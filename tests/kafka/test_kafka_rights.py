@@ -388,7 +388,13 @@ def test_agents_say_what_is_missing(guarded: Guarded, taken: str) -> None:
         assert "AuthorizationFailedError" in agents.said.splitlines()[-1]
 
 
-@pytest.mark.parametrize("taken", [["Describe *", "Read snapshots"], ["Read snapshots"], ["Describe lahar-lifecycle*"]])
+@pytest.mark.parametrize(
+    "taken",
+    [
+        ["Describe *", "Read snapshots"],
+        *(pytest.param(taken, marks=pytest.mark.slow) for taken in (["Read snapshots"], ["Describe lahar-lifecycle*"])),
+    ],
+)
 def test_usage_is_counted_from_the_beginning_by_who_may_read_no_snapshots(guarded: Guarded, taken: list[str]) -> None:
     given = without(rights(USAGE), *taken)
     with guarded.process(given, "agents", "run", "streams.agents.usage:app") as agents:

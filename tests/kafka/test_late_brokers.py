@@ -125,6 +125,7 @@ def test_a_broker_that_does_not_hear_of_them_is_named(cluster: Cluster, prefix: 
         asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_meanwhile_is_not_waited_for(cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(cluster, prefix)
     wanted = topics.declared(settings, 2, 3)

@@ -62,7 +62,7 @@ def test_who_refuses_is_not_waited_for(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("command", [LIFECYCLE, EFFECTS, AGENTS, RUN], ids=lambda command: " ".join(command[:3]))
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
 def test_a_process_that_waits_lives_and_can_be_stopped(
     nowhere: KafkaSettings, command: tuple[str, ...], number: signal.Signals, code: int
 ) -> None:

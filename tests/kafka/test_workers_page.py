@@ -39,7 +39,9 @@ def started(settings: KafkaSettings, line: str) -> Lahar:
     return Lahar(settings, *words, **environment)
 
 
-@pytest.mark.parametrize("block", blocks("shell"))
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, marks=[pytest.mark.slow] if "--ordinal" in block else []) for block in blocks("shell")]
+)
 def test_the_workers_of_a_block_share_four_shards_and_drain(make_log: Make, settings: KafkaSettings, block: str) -> None:
     make_log(4)
     with ExitStack() as stack:
