@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -19,8 +19,9 @@ from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
 from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
-from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Compact, Data, Topic, dataclass_of
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic, default_of, fields_of
 from statemachines import vocabulary
+from statemachines.value import Value
 
 __all__ = ["catalogue"]
 
@@ -166,17 +167,20 @@ def _table(cls: type[Any]) -> str:
     rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
     rows += [
         f"| `{field.name}` | {_type(hints[field.name])} | {_default(field)} | {_cell(docs[field.name])} |"
-        for field in fields(dataclass_of(cls))
+        for field in fields_of(cls)
     ]
     return "\n".join(rows)
 
 
-def _default(field: Field[Any]) -> str:
-    if field.default == () or field.default_factory in (list, dict):
+def _default(field: Any) -> str:  # noqa: ANN401  # of either kind of class
+    default = default_of(field)
+    if default is MISSING:
+        return "*required*"
+    if default in ((), [], {}):
         return "empty"
-    if field.default is not MISSING:
-        return "" if field.default is None else f"`{json.dumps(field.default)}`"
-    return "*required*" if field.default_factory is MISSING else "all defaults"
+    if not isinstance(default, str | int | None):
+        return "all defaults"
+    return "" if default is None else f"`{json.dumps(default)}`"
 
 
 def _type(hint: Any) -> str:  # noqa: ANN401  # any annotation
@@ -226,7 +230,7 @@ def _classes_in(hint: Any) -> list[type[Any]]:  # noqa: ANN401  # any annotation
 
 
 def _is_part(hint: Any) -> bool:  # noqa: ANN401  # any annotation
-    return isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Compact))
+    return isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Value))
 
 
 def _values(literal: Any) -> str:  # noqa: ANN401  # a Literal has no type of its own

@@ -6,14 +6,14 @@ each slice of one record per meter (`engine.billing.records`): so a month in one
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import field
-from msgspec.structs import force_setattr
 
 from engine.events.times import Duration, Micros
 from engine.events.values import Name
-from engine.events.vocabulary import Compact, Data, event
+from engine.events.vocabulary import Data, event
+from statemachines.value import Value
 
 __all__ = [
     "Charge",
@@ -41,11 +41,7 @@ Period = Name
 """A calendar month in the price book's time zone, `2026-10`."""
 
 
-_NOTHING: Final = "0"
-_USEFUL: Final = "useful"
-
-
-class Charge(Compact, frozen=True):
+class Charge(Value):
     """Charge of a run by one meter."""
 
     meter: Literal["gpu_seconds", "cpu_seconds", "memory_byte_seconds", "weighted_seconds"]
@@ -54,20 +50,13 @@ class Charge(Compact, frozen=True):
     """Amount per second: 2 devices, 0.5 cores, bytes; a decimal number."""
     price: str | None = None
     """Price of one unit of the meter, after the factors; a decimal number. `None`: no price is known, and nothing is charged."""
-    quantity: str = _NOTHING
+    quantity: str = "0"
     """Quantity of the whole run; below zero in a reversal."""
-    amount: str = _NOTHING
+    amount: str = "0"
     """Quantity times price, exact."""
 
-    def __post_init__(self) -> None:
-        """Put the defaults in the place of equal values (`Compact`)."""
-        if self.quantity == _NOTHING:
-            force_setattr(self, "quantity", _NOTHING)
-        if self.amount == _NOTHING:
-            force_setattr(self, "amount", _NOTHING)
 
-
-class Reversed(Compact, frozen=True):
+class Reversed(Value):
     """Records of the same stretch on an earlier invoice, which a reversal cancels."""
 
     record: Literal["usage", "excess"]
@@ -78,7 +67,7 @@ class Reversed(Compact, frozen=True):
     """Their revision."""
 
 
-class Usage(Data, Compact, frozen=True):
+class Usage(Data, Value):
     """Names the attempt."""
 
     task: str
@@ -92,7 +81,7 @@ class Usage(Data, Compact, frozen=True):
 
 
 @event("lahar.usage.recorded.v1", topic="billing")
-class UsageRecorded(Usage, frozen=True):
+class UsageRecorded(Usage):
     """An attempt used resources from `start` to `end`, with their cost."""
 
     record: RecordKind
@@ -131,7 +120,7 @@ class UsageRecorded(Usage, frozen=True):
     """Price version in force at `start`; `None`: none."""
     factors: dict[str, str] = field(default_factory=dict)
     """Factors of the price in order of multiplication: name → factor."""
-    worth: Worth = _USEFUL
+    worth: Worth = "useful"
     """Worth by the end of the attempt, if that is known."""
     inferred_start: bool = False
     """Its start is the best known time, not one stated by a node."""
@@ -170,14 +159,9 @@ class UsageRecorded(Usage, frozen=True):
     gpu_nano: int | None = None
     """Billionths of GPUs of the pod, if they are no whole number; `None`: `gpu`."""
 
-    def __post_init__(self) -> None:
-        """Put the default in the place of an equal value (`Compact`)."""
-        if self.worth == _USEFUL:
-            force_setattr(self, "worth", _USEFUL)
-
 
 @event("lahar.usage.withdrawn.v1", topic="billing")
-class UsageWithdrawn(Usage, frozen=True):
+class UsageWithdrawn(Usage):
     """Records of an open period are void from `start` to `end`; their replacement, if any, follows."""
 
     record: Literal["usage", "excess"]
@@ -201,7 +185,7 @@ class UsageWithdrawn(Usage, frozen=True):
 
 
 @event("lahar.usage.failed.v1", topic="billing")
-class UsageFailed(Usage, frozen=True):
+class UsageFailed(Usage):
     """The use of an attempt could not be charged; its records stay, and the next event of the job tries again."""
 
     error: str
@@ -215,7 +199,7 @@ class UsageFailed(Usage, frozen=True):
 
 
 @event("lahar.usage.reviewed.v1", topic="billing", stability="operational")
-class UsageReviewed(Data, Compact, frozen=True):
+class UsageReviewed(Data, Value):
     """Attempts of a job were reviewed after a change of an hour, a price, or a fact about their nodes or job."""
 
     next: int

@@ -22,7 +22,8 @@ from engine.events.bounds import NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError, is_interrupt
 from engine.events.fast_decoder import REFUSED, fast_decoder
 from engine.events.times import format_time, parse_time
-from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Compact, Data, adapter, fields_adapter
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
+from statemachines.value import Value
 
 __all__ = ["SMALL", "Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
 
@@ -130,7 +131,7 @@ _READERS: Final[dict[type[Data], Callable[[bytes], Data]]] = {}
 
 def _writer(cls: type[Data]) -> Callable[[Data], bytes]:
     found: Callable[[Data], bytes] = _ENCODER.encode
-    if not issubclass(cls, Compact):
+    if not issubclass(cls, Value):
         found = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
     _WRITERS[cls] = found
     return found

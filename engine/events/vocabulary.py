@@ -1,6 +1,6 @@
 """Registration of event classes and of upcasters from old versions.
 
-An event's data is a slotted dataclass, or a struct (`Compact`) of a type that is written by the hundred thousand;
+An event's data is a slotted dataclass, or a struct (`Value`) of a type that is written by the hundred thousand;
 `@event("lahar.job.opened.v1", topic=…)` gives it its stable name. pydantic derives validation, JSON and JSON Schema from the
 class. Upcasters lead from an older version to the next, one event to one event.
 """
@@ -8,15 +8,12 @@ class. Upcasters lead from an older version to the next, one event to one event.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
-from inspect import get_annotations
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal, NotRequired, TypeVar, cast, dataclass_transform, get_type_hints
 
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields as struct_fields
-from pydantic import GetCoreSchemaHandler, TypeAdapter
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from engine.events.bounds import FACT_BYTES
@@ -26,14 +23,14 @@ __all__ = [
     "SINGLE_TOPICS",
     "TYPES",
     "UPCASTERS",
-    "Compact",
     "Data",
     "Stability",
     "Topic",
     "adapter",
-    "dataclass_of",
+    "default_of",
     "event",
     "fields_adapter",
+    "fields_of",
     "part",
     "upcaster",
 ]
@@ -77,22 +74,6 @@ class Data:
     """Most bytes of the data as JSON of an input of this type; unused for the engine's own events."""
 
 
-class Compact(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Base of data that msgspec makes, writes and reads: a record of a use in a third of the time that a dataclass takes.
-
-    JSON lacks what *is* the default. So a class with any other default than `None`, a Boolean, 0, an empty text or collection puts
-    the default in the place of an equal value (`__post_init__`). Bounds stand in the annotations for both libraries
-    (`engine.events.values`).
-    """
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def converted(read: object) -> Compact:
-            return cls(*(getattr(read, name) for name in cls.__struct_fields__))
-
-        return no_info_after_validator_function(converted, handler(dataclass_of(cls)))
-
-
 D = TypeVar("D", bound=type[Data])
 C = TypeVar("C", bound=type[Any])
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
@@ -104,7 +85,7 @@ UPCASTERS: Final[dict[str, tuple[str, Upcaster]]] = {}
 """Historic types: name → (name of the next version, function from its data to the next version's data)."""
 
 _ADAPTERS: Final[dict[type[Any], TypeAdapter[Any]]] = {}
-_DATACLASSES: Final[dict[type[Any], type[Any]]] = {}
+_ABSENT: Final = (MISSING, NODEFAULT)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -116,7 +97,7 @@ def event(name: str, *, topic: Topic, stability: Stability = "stable", largest: 
     """
 
     def register(cls: D) -> D:
-        data = cls if issubclass(cls, Compact) else cast("D", dataclass(slots=True)(cls))
+        data = cls if issubclass(cls, Struct) else cast("D", dataclass(slots=True)(cls))
         data.TYPE, data.TOPIC, data.STABILITY, data.LARGEST = name, topic, stability, largest
         TYPES[name] = data
         return data
@@ -140,27 +121,16 @@ def upcaster(old: str, new: str) -> Callable[[Upcaster], Upcaster]:
     return register
 
 
-def dataclass_of(cls: type[Any]) -> type[Any]:
-    """Return the dataclass with the fields of a class of events' data; a dataclass is its own."""
-    if is_dataclass(cls):
-        return cls
-    found = _DATACLASSES.get(cls)
-    if found is None:
-        found = _DATACLASSES[cls] = _described(cls)
-    return found
+def fields_of(cls: type[Any]) -> tuple[Any, ...]:
+    """Return the fields of a class of events' data."""
+    return struct_fields(cls) if issubclass(cls, Struct) else fields(cls)
 
 
-def _described(cls: type[Struct]) -> type[Any]:
-    hints, own = get_type_hints(cls, include_extras=True), get_annotations(cls)
-    made: list[tuple[str, Any, Any]] = []
-    for one in struct_fields(cls):
-        if one.name in own:
-            stated = {"default": one.default, "default_factory": one.default_factory}
-            known: dict[str, Any] = {name: value for name, value in stated.items() if value is not NODEFAULT}
-            made.append((one.name, hints[one.name], field(**known)))
-    bases = tuple(dataclass_of(base) for base in cls.__bases__ if issubclass(base, Compact) and base is not Compact)
-    names = {"__doc__": cls.__doc__, "__module__": cls.__module__}
-    return make_dataclass(cls.__name__, made, bases=bases, namespace=names, slots=True)
+def default_of(one: Any) -> Any:  # noqa: ANN401  # a field's, of any type
+    """Return the default of a field; `MISSING`: it is required."""
+    if one.default_factory not in _ABSENT:
+        return one.default_factory()
+    return MISSING if one.default in _ABSENT else one.default
 
 
 def adapter(cls: type[Any]) -> TypeAdapter[Any]:
@@ -177,8 +147,5 @@ def fields_adapter(cls: type[Data]) -> TypeAdapter[dict[str, Any]]:
     `adapter` fills a slotted object attribute by attribute, which takes a fifth longer than both steps together.
     """
     hints = get_type_hints(cls, include_extras=True)
-    found = {
-        one.name: hints[one.name] if one.default is one.default_factory is MISSING else NotRequired[hints[one.name]]
-        for one in fields(dataclass_of(cls))
-    }
+    found = {one.name: hints[one.name] if default_of(one) is MISSING else NotRequired[hints[one.name]] for one in fields_of(cls)}
     return TypeAdapter(TypedDict(cls.__name__, found))  # type: ignore[operator]  # of a class that is known at run time only

@@ -1,6 +1,5 @@
 """Hypothesis strategies for events: any value that the fields of a class allow."""
 
-from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from engine.events import TYPES, Event
 from engine.events.times import EARLIEST, LATEST
 from engine.events.values import JsonObject
-from engine.events.vocabulary import Data, dataclass_of
+from engine.events.vocabulary import Data, fields_of
 
 TEXT = st.text(max_size=12)
 NAMES = st.text(min_size=1, max_size=12)
@@ -55,7 +54,7 @@ def _numbers(field: Any) -> st.SearchStrategy[int]:
 
 def names_of(cls: type[Any]) -> list[str]:
     """Names of the fields of a dataclass or a struct."""
-    return [field.name for field in fields(dataclass_of(cls))]
+    return [field.name for field in fields_of(cls)]
 
 
 def instances(cls: type[Any]) -> st.SearchStrategy[Any]:

@@ -1,6 +1,6 @@
 """Structs are written as dataclasses are: without what equals the default, whichever object holds it."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Any
 
 import pytest
@@ -12,28 +12,25 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from engine.events.examples import EXAMPLES
-from engine.events.vocabulary import TYPES, Compact, dataclass_of
+from engine.events.vocabulary import TYPES, default_of, fields_of
+from statemachines.value import Value
 
 
 def below(cls: type[Any]) -> list[type[Any]]:
     return [found for one in cls.__subclasses__() for found in (one, *below(one))]
 
 
-STRUCTS = {cls.__name__: cls for cls in below(Compact)}
-
-
-def default_of(field: Any) -> object:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+STRUCTS = {cls.__name__: cls for cls in below(Value)}
 
 
 def written(value: Any) -> Any:
     """What is written of a value: of a struct the fields that differ from their defaults, in their order."""
     if isinstance(value, list):
         return [written(item) for item in value]
-    if not isinstance(value, Compact):
+    if not isinstance(value, Value):
         return value
-    known = {field.name: getattr(value, field.name) for field in fields(dataclass_of(type(value)))}
-    defaults = {field.name: default_of(field) for field in fields(dataclass_of(type(value)))}
+    known = {field.name: getattr(value, field.name) for field in fields_of(type(value))}
+    defaults = {field.name: default_of(field) for field in fields_of(type(value))}
     return {name: written(item) for name, item in known.items() if item != defaults[name]}
 
 
@@ -51,7 +48,7 @@ def test_what_differs_from_the_defaults_is_written_as_pydantic_writes_it(made):
 @given(data=st.data())
 def test_what_equals_a_default_is_not_written(name, data):
     cls = STRUCTS[name]
-    defaults = {field.name: default_of(field) for field in fields(dataclass_of(cls))}
+    defaults = {field.name: default_of(field) for field in fields_of(cls)}
     read = {key: decode(encode(value)) for key, value in defaults.items() if value is not MISSING}  # other objects
     made = replace(data.draw(instances(cls)), **read)
     assert encode(made) == to_json(written(made))
