@@ -21,7 +21,7 @@ from engine.events.attempts import AttemptBound, AttemptChanged
 from engine.events.billing import UsageFailed
 from engine.events.jobs import JobPhaseChanged
 from engine.events.times import parse_time
-from engine.log.memory import MemoryLog
+from engine.log.memory import MemoryLog, MemoryShard
 from engine.processor.processor import Processor
 from statemachines.spec import Requests
 
@@ -168,7 +168,11 @@ def test_9_overwritten_records_a_correction_leaves_the_original():
     ]
 
 
-def test_10_crash_between_two_writes_bill_and_progress_are_one_write():
+def dies(_shard, _commit):
+    raise MemoryError("killed before the commit")
+
+
+def test_10_crash_between_two_writes_bill_and_progress_are_one_write(monkeypatch):
     """The process ends behind or in any commit; another one goes on without loss or repetition."""
     story = Story()
     for index in range(3):
@@ -183,9 +187,10 @@ def test_10_crash_between_two_writes_bill_and_progress_are_one_write():
     commits = 0
     while True:
         dying = opened(log, batch=1)
-        dying._run.held.commit = lambda _: (_ for _ in ()).throw(MemoryError("killed before the commit"))
-        with pytest.raises(MemoryError):
-            dying.run_until_quiet()
+        with monkeypatch.context() as killed:
+            killed.setattr(MemoryShard, "commit", dies)
+            with pytest.raises(MemoryError):
+                dying.run_until_quiet()
         alive = opened(log, batch=1)
         if not alive.step() and not alive.fire_due(alive.horizon):
             break

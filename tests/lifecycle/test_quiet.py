@@ -100,13 +100,11 @@ def endless(level: str, replicas: int, timeout: str | None) -> dict[str, Any]:
     )
 
 
-def test_the_law_finds_a_chain_that_begins_anew_at_each_timer(monkeypatch):
-    act = LifecycleStage._act
-
+def test_the_law_finds_a_chain_that_begins_anew_at_each_timer(plant):
     def forgetful(self, factory, job, timer, error):
         return act(self, factory, job, replace(timer, depth=0), error)
 
-    monkeypatch.setattr(LifecycleStage, "_act", forgetful)
+    act = plant(LifecycleStage, "_act", forgetful)
     with pytest.raises(AssertionError, match="assert 300 < 300"):
         _comes_to_rest(endless("job", 0, "1us"), [])
 
