@@ -141,10 +141,10 @@ def share(part: float, whole: float) -> float:
 def dominant_share(part: Mapping[str, float], whole: Mapping[str, float]) -> float:
     """Return the largest fraction that is taken of any resource of the whole (dominant resource fairness)."""
     largest_share = 0.0
-    if not part:
-        return largest_share
     for name, amount in whole.items():
-        found = share(part.get(name, 0), amount)
-        if found > largest_share:  # noqa: PLR1730 - a call costs as much as the rest, and shares are asked for all the time
-            largest_share = found
+        held = part.get(name)
+        if held:
+            found = held / amount if amount else 1.0  # as `share` does: a call costs as much as the rest, and this is asked often
+            if found > largest_share:  # noqa: PLR1730 - the same
+                largest_share = found
     return largest_share

@@ -20,7 +20,7 @@ __all__ = ["Evictable"]
 
 _FEW: Final = 4
 """Nodes to try before plugins are asked about all victims at once: mostly one of the first nodes suffices."""
-_MANY: Final = 32
+_MANY: Final = 12
 """Nodes to try before plugins are asked again: they name fewer victims while a job is promised nodes."""
 
 
