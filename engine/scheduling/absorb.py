@@ -1,4 +1,4 @@
-"""What the shard takes: facts of clusters, and the events of all jobs. Total."""
+"""Inputs of the shard: facts of clusters, and events of all jobs. Total."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ __all__ = ["absorb"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
-"""Actions with which the pod group goes; a new one comes when the job is Pending again."""
+"""Actions that delete the pod group; the job gets a new one when it is Pending again."""
 
 
 def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> None:
-    """Take one fact of a cluster, or one job event."""
+    """Absorb one fact of a cluster, or one job event."""
     data = event.data
     if isinstance(data, _FACTS):
         _absorb_fact(state, event)
@@ -164,7 +164,7 @@ def _forgotten(state: State, known: TrackedJob, event: Event[JobForgotten]) -> N
 
 
 def _close_if_over(state: State, known: TrackedJob) -> None:
-    """Forget a job that is over, with all its pods: nothing is decided about it any more."""
+    """Forget a finished job without live attempts."""
     if known.head.finished and not known.live:
         _forget(state, known)
 
@@ -243,7 +243,7 @@ def _end(state: State, known: TrackedJob, attempt: Attempt, data: AttemptEnded) 
 
 
 def _surplus(group: Group, attempt: Attempt) -> bool:
-    """Whether the job has been scaled to fewer replicas, so that nobody takes the place of an attempt."""
+    """Return whether the job was scaled down so far that the replica of an attempt no longer exists."""
     return any(task.name == attempt.task and attempt.index >= task.replicas for task in group.spec.tasks)
 
 

@@ -42,13 +42,13 @@ from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 __all__ = ["given_up", "run_round", "timed_out"]
 
 _AT_ONCE: Final = 250
-"""Attempts that one decision may evict."""
+"""Greatest number of attempts that one decision evicts."""
 _FAILED: Final = 100
-"""Jobs on which plugins may fail in one round before it is given up."""
+"""Number of jobs on which plugins may fail before the round is given up."""
 _OF_CLASSES: Final = frozenset({"predicate", "pod_predicate", "node_order", "batch_node_order"})
-"""Extension points where plugins judge classes of pods."""
+"""Extension points that receive a pod class, not a job."""
 _AGAIN: Final = 60 * SECOND
-"""After a round that was given up."""
+"""Delay of the next round after one that was given up."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Result:
 
     outcome: Outcome
     next: Micros | None
-    """Time from which a round may decide otherwise although nothing changes (microseconds); `None`: never."""
+    """Time at which a round may decide differently without a change (microseconds); `None`: never."""
     memory: dict[str, dict[str, int]]
     """Memory of plugins after the round, by plugin."""
     phases: dict[str, GroupPhase]
@@ -72,7 +72,7 @@ def run_round(factory: EventFactory, cluster: ClusterState, limit: int) -> Itera
     Args:
         factory: makes the events of the timer.
         cluster: cluster of the round.
-        limit: greatest number of attempts that are bound or evicted; a gang that is bound whole may exceed it.
+        limit: greatest number of attempts bound or evicted; a gang bound whole may exceed it.
     """
     try:
         result = _decide(factory.state, cluster, factory.now, limit)  # steps 1 to 4
@@ -116,7 +116,7 @@ def timed_out(factory: EventFactory, known: TrackedJob, decision: str) -> Iterat
 
 
 def _decide(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Result:
-    """Run sessions until one ends without a plugin's failure, each without the jobs on which an earlier one failed.
+    """Run sessions until no plugin fails, each without the jobs on which an earlier one failed.
 
     Raises:
         PluginError: a plugin fails on no job in particular, or on too many.
@@ -165,7 +165,7 @@ def _run_session(
 
 
 def _held_for(error: PluginError, cluster: ClusterState) -> set[str]:
-    """Return the jobs on which a plugin fails: the one that it was asked about, or all with a class of pods that it was."""
+    """Return the jobs on which a plugin fails: its argument, or all jobs with a pod class of that job."""
     job = cluster.model.jobs.get(error.job)
     if job is None or job.held:
         return set()
@@ -199,13 +199,13 @@ def _summary(cluster: ClusterState, result: _Result) -> RoundEnded:
 
 
 def _waiting(outcome: Outcome) -> tuple[dict[str, int], dict[str, Micros]]:
-    """Return what `_pending` does, of a round."""
+    """Return the same as `_pending`, from the outcome of a round."""
     queues = sorted(outcome.waiting.items())
     return {queue: len(waiting) for queue, waiting in queues}, {queue: waiting.oldest for queue, waiting in queues}
 
 
 def _pending(state: State, jobs: Iterable[str]) -> tuple[dict[str, int], dict[str, Micros]]:
-    """Return queue → how many jobs wait in it, and queue → when the first of them was submitted."""
+    """Return by queue the number of pending jobs, and the submission time of the oldest."""
     submitted: dict[str, list[Micros]] = {}
     for ident in jobs:
         known = state.jobs[ident]
@@ -223,7 +223,7 @@ def _slot(task: Task) -> Slot:
 
 
 def _decisions(state: State, result: _Result, now: Micros) -> Iterator[tuple[str, Data]]:
-    """Yield decisions, each with its job: in the order of the round, where it has one."""
+    """Yield decisions with their jobs, in the order of the round where that matters."""
     outcome, jobs = result.outcome, state.jobs
     for ident, phase in sorted(result.phases.items()):
         if phase != jobs[ident].head.phase:
@@ -245,7 +245,7 @@ def _decisions(state: State, result: _Result, now: Micros) -> Iterator[tuple[str
 
 
 def _eviction(state: State, outcome: Outcome, victims: list[tuple[Task, str]], now: Micros) -> DecidedEvicted:
-    """Return the decision about some pods of a job that are evicted for the same preemptor."""
+    """Return the decision that evicts pods of one job for one preemptor."""
     task, action = victims[0]
     preemptor = outcome.preemptors.get(task.key, "")
     claimant = state.jobs[preemptor].model if preemptor else None
@@ -261,7 +261,7 @@ def _eviction(state: State, outcome: Outcome, victims: list[tuple[Task, str]], n
 
 
 def _together(outcome: Outcome) -> Iterable[list[tuple[Task, str]]]:
-    """Return evicted tasks, those together that one decision may be about."""
+    """Return evicted tasks, grouped by job, action and preemptor: the unit of a decision."""
     groups: dict[tuple[str, str, str], list[tuple[Task, str]]] = {}
     for task, action in outcome.evicted:
         groups.setdefault((task.job.key, action, outcome.preemptors.get(task.key, "")), []).append((task, action))
@@ -286,11 +286,11 @@ def _of_nodes(nodes: dict[str, int]) -> str:
 
 
 def _reasons(state: State, cluster: ClusterState, result: _Result) -> Iterator[tuple[str, JobExplained]]:
-    """Yield why jobs wait, where that has changed."""
+    """Yield changed pending reasons with their jobs."""
     if result.outcome.skipped:
         return
     yield from result.reasons.items()
-    admitted = {job.key for job in result.outcome.enqueued}  # the next round finds places for their pods, or why there are none
+    admitted = {job.key for job in result.outcome.enqueued}  # the next round places their pods, or finds the reason why not
     for ident in cluster.pending_reasons.silent(result.outcome, cluster.explained):
         if not result.outcome.more and ident not in admitted and not state.jobs[ident].head.retry:
             yield ident, JobExplained()

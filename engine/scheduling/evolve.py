@@ -1,4 +1,4 @@
-"""How the shard's state follows its own output: decisions, rounds, reasons. Total: nothing here can fail."""
+"""Fold of the shard's own output: decisions, rounds, reasons. Total: it cannot fail."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from engine.scheduling.state.shard import State, TrackedJob, next_mark
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
 
 COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
-"""What a round counts."""
+"""Kinds of decision that a round counts."""
 ANSWER_WITHIN: Final = 60 * SECOND
-"""A decision that lifecycle has not answered by then counts as late. What it holds stays held: lifecycle answers all of them."""
+"""Time after which an unanswered decision counts as late. Its resources stay reserved: lifecycle answers every decision."""
 _WORDS: Final = 8
-"""Reasons that a job is remembered to have been told, the latest ones."""
+"""Number of published reasons kept per job, newest first."""
 
 
 def evolve(state: State, event: Event[Data]) -> None:

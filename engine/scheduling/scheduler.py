@@ -1,4 +1,4 @@
-"""Rounds: open a session, run the actions, close it. What classes of pods learned of nodes is kept from round to round."""
+"""Scheduler of a cluster: a round opens a session, runs the actions and closes it. Caches last from round to round."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["Scheduler", "phase_at_end"]
 
 
 class _Quiet(NamedTuple):
-    """A round that decided nothing."""
+    """Round without decisions."""
 
     now: int
-    """Its time."""
+    """Time of the round."""
     revision: int
-    """Of the cluster after it, and …"""
+    """Revision of the cluster after it."""
     others: int
-    """… what of that are changes of anything but jobs that were noted."""
+    """Changes among these other than of noted jobs."""
     outcome: Outcome
 
 
@@ -45,7 +45,7 @@ _PROMISED: Final = Reason("", "VictimsLeaving")
 
 
 class Scheduler:
-    """A configuration at work on one cluster."""
+    """Scheduler with one configuration for one cluster."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Scheduler:
         """Make the plugins.
 
         Args:
-            cluster: the state that rounds decide on, and change by what they decide.
+            cluster: model that rounds read, and change by their decisions; run them in a transaction to keep it.
             configuration: actions and plugins.
             more: plugins of third parties, by name.
-            stopwatch: seconds since some moment, for `seconds` only; by default no time passes.
+            stopwatch: clock in seconds, for `seconds` only; by default no time passes.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known.
@@ -72,39 +72,39 @@ class Scheduler:
         self._participants = Participants.of(self._tiers, more or {})
         names = {option.name for tier in configuration.tiers for option in tier}
         self._knows_all = names.isdisjoint(more or {})
-        """No plugin is of a third party."""
+        """Whether no plugin is of a third party."""
         self.minds_what_runs = not EVICTED_BY.keys().isdisjoint(configuration.actions) or not self._knows_all
-        """Whether a round may find something else because a pod that has its place runs: who is given notice or evicted depends on
-        it, and a plugin of a third party may look at it."""
+        """Whether the start of a placed pod can change a round: victims and notices depend on it, and plugins of third parties
+        may read it."""
         self._cluster = cluster
         self._configuration = configuration
         self.document: Final = configuration.document()
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self.pending_queue = PendingQueue(cluster)
-        """Jobs that wait to be let in."""
+        """Jobs waiting for admission."""
         self.inqueue = InqueueResources(cluster)
         self._unschedulable: WeakSet[Job] = WeakSet()
         """Jobs that were Unschedulable at the end of the first round after they last changed."""
         self._quiet: _Quiet | None = None
-        """The last round, if it decided nothing: what it found stands until something else changes."""
+        """Last round, if it decided nothing: its outcome holds until anything else changes."""
         self.again: int | None = None
-        """When whoever runs rounds wants one though nothing has changed (microseconds); `None`: never."""
+        """Time at which the caller needs a round even without a change (microseconds); `None`: never."""
         self._look_again: int | None = None
-        """When time alone lets somebody be given notice, by the last round that looked."""
+        """Time at which a job may be given notice even without a change, by the last full round."""
         self._stopwatch = stopwatch
         self.seconds = dict.fromkeys(("open", *configuration.actions, "close"), 0.0)
-        """Action → what it took of all rounds by the stopwatch; `open` and `close`: what came before and after the actions.
-        Nothing is decided by it."""
+        """Action → its time in all rounds by the stopwatch; `open` and `close`: the time before and after the actions. A metric
+        only."""
 
     @classmethod
     def must_be_right(cls, configuration: Configuration, more: Mapping[str, type[Plugin]] | None = None) -> None:
-        """Check a configuration, and that each argument is one that its plugin or action asks for.
+        """Check a configuration, and that its plugin or action reads each argument.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known.
         """
         scheduler = cls(Cluster(), configuration, more)
-        scheduler.round(0)  # of an empty cluster: what reads its arguments in a session has done so then
+        scheduler.round(0)  # of an empty cluster: plugins that read their arguments in a session have done so then
         for name in configuration.action_arguments:
             if name not in configuration.actions:
                 raise ConfigurationError(f"configurations: {name!r} is none of the actions, {', '.join(configuration.actions)}")
@@ -115,7 +115,7 @@ class Scheduler:
                 raise UnknownArgumentError(whose, unknown, arguments.asked)
 
     def open(self, now: int, *, guarded: bool = False) -> tuple[Session, Placement]:
-        """Open a session without running anything.
+        """Open a session without running actions.
 
         Args:
             now: the round's time in microseconds.
@@ -138,18 +138,18 @@ class Scheduler:
     ) -> Outcome:
         """Run one round.
 
-        Places that were only promised are given up at its end: the next round decides about them anew, and with what has been
-        evicted for them gone they are free.
+        Promised places are given up at its end: the next round decides about them again, and once the victims are gone they are
+        free.
 
         Args:
             now: the round's time in microseconds.
-            limit: how many tasks to bind and evict at most, but for a gang that is decided whole; `None`: any number. A round that
-                stops there says that there is `more`, and leaves the rest to the next one.
-            failed: jobs that are held because a plugin fails on them, with the reason that is told.
-            guarded: find out which plugin fails on which job. It takes longer.
+            limit: greatest number of tasks bound and evicted, which a gang decided whole may exceed; `None`: any number. A round
+                that stops there sets `more`, and the next one continues.
+            failed: jobs held because a plugin fails on them, with the published reason.
+            guarded: raise failures of plugins with the plugin and the job; slower.
 
         Raises:
-            PluginError: a plugin fails, if `guarded`; what was moved by then stays so.
+            PluginError: a plugin fails, if `guarded`; moves made by then remain.
         """
         quiet = self._quiet
         if quiet is not None and ((until := self.next_change(quiet.now)) is None or now < until):
@@ -177,9 +177,9 @@ class Scheduler:
         return self._cluster.revision - self._cluster.noted
 
     def _only_more_wait(self, quiet: _Quiet) -> bool:
-        """Return whether since a round nothing has changed but that jobs came that wait behind others of their kind.
+        """Return whether since a round jobs were added behind others of their equivalence class, and nothing else changed.
 
-        The first of a kind is refused, and so are they: a session would find the same again.
+        The first of a class is refused, and so are they: a session would find the same again.
         """
         return (
             self._knows_all
@@ -189,18 +189,18 @@ class Scheduler:
         )
 
     def next_change(self, now: int) -> int | None:
-        """Return when a round may find something else by time alone, after the one at `now` (microseconds); `None`: never."""
+        """Return the time after `now` at which a round may differ without a change (microseconds); `None`: never."""
         changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
         changes += [at for at in (self.again, self._look_again) if at is not None and at > now]
         return min(changes, default=None)
 
     def gives_notice(self, queue: Queue | None) -> bool:
-        """Return whether jobs of a queue are given notice; none are where it is gone."""
+        """Return whether jobs of a queue are given notice; not if it no longer exists."""
         return queue is not None and self._configuration.gives_notice(queue)
 
     @property
     def memory(self) -> dict[str, dict[str, int]]:
-        """What plugins remember from round to round, by name."""
+        """Memory of plugins between rounds, by name."""
         return {plugin.NAME: dict(plugin.memory) for tier in self._tiers for plugin in tier if plugin.memory}
 
     @memory.setter
@@ -272,15 +272,15 @@ def close(session: Session, unschedulable: MutableSet[Job]) -> None:
 
 
 def phase_at_end(job: Job, *, unschedulable: bool) -> GroupPhase:
-    """Return the phase that a job's group has from now on.
+    """Return the phase of a job's group after a session.
 
-    Volcano, in this order: Unknown if tasks run and the session found the job unschedulable; with as many tasks scheduled as it
-    needs Completed if all of those are over, else Running; else it stays Inqueue, or it is Pending. A task that is on its way out
-    of a node is scheduled. Unlike there, a group of which nothing is scheduled is not completed, even if it needs no member.
+    Volcano, in this order: Unknown if tasks run and the job is unschedulable; with enough tasks scheduled Completed if all of those
+    are over, else Running; else Inqueue if it was, or Pending. A releasing task counts as scheduled. Unlike in Volcano, a group
+    without scheduled tasks is never Completed, even if it needs no member.
 
     Args:
         job: the job.
-        unschedulable: the session set the condition Unschedulable.
+        unschedulable: condition Unschedulable in this session.
     """
     if unschedulable and job.with_status("Running"):
         return "Unknown"

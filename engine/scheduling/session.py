@@ -1,4 +1,4 @@
-"""One scheduling session: plugins over the cluster, asked tier by tier (Volcano `framework.Session`)."""
+"""Scheduling session: the cluster and the extension points of all plugins, tier by tier (Volcano `framework.Session`)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ __all__ = ["Plugin", "Session"]
 
 
 class Plugin:
-    """Base of plugins."""
+    """Base class of plugins."""
 
     NAME: ClassVar[str]
     COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]] = ""
-    """Where it is not empty, the plugin is asked about one pod of each job (or queue) and class before nodes are looked at.
+    """Unit by which the plugin chooses victims; if set, one pod per job (or queue) and class is tried before nodes are searched.
 
-    `job`: it names victims by their job and class alone, counting down what each job can spare; `queue`: by their queue and
-    class, counting down what each queue can spare. Whom it does not name alone, or for one task of a job, it does not name among
-    others or for the job's later tasks. Empty: it may name anybody.
+    `job`: victims depend on their job and class alone, up to the surplus of the job; `queue`: the same by queue. A candidate that
+    is rejected alone, or for one task of a job, is also rejected among others and for the job's later tasks. Empty: any choice.
     """
     session: Session
 
@@ -45,27 +44,27 @@ class Plugin:
         """
         self.option = option
         self.memory: dict[str, int] = {}
-        """What it remembers from session to session: whole numbers, by names of its own. All else is made anew."""
+        """Memory between sessions: integers by names of the plugin's choice. All other state is rebuilt."""
 
     def open(self, session: Session) -> None:
-        """Prepare for a session. Called in the order of the tiers, before any other method."""
+        """Prepare for a session; called before any other method, in the order of the tiers."""
         self.session = session
 
     def alike(self, job: Job) -> Hashable:
-        """Return the same of jobs without pods that `job_order` and `job_enqueueable` do not tell apart; by default of none.
+        """Return an equal key for jobs without pods that `job_order` and `job_enqueueable` treat alike; by default each differs.
 
-        Of those only the first is asked: once it is refused all are, since whoever is let in leaves less for the others.
+        Only the first of them is tried: once it is refused all are, since each admission leaves less for the others.
         """
         return job.key
 
     def next_change(self, now: int) -> int | None:
-        """Return when an answer may change by time alone (microseconds); `None`: never."""
+        """Return the time after `now` at which a result may change without an event (microseconds); `None`: never."""
         del now
         return None
 
 
 class Session:
-    """What actions ask and tell."""
+    """Interface of actions and plugins during one round."""
 
     def __init__(
         self,
@@ -82,14 +81,14 @@ class Session:
         """Open a session.
 
         Args:
-            cluster: the state; it is changed as the session goes on.
+            cluster: model that the session reads and moves tasks in.
             configuration: actions with their arguments.
-            tiers: the plugins.
+            tiers: plugins by tier.
             participants: their methods.
-            pending_queue: the cluster's jobs that wait to be let in, by the same plugins.
-            inqueue: resources that the cluster's admitted jobs have not taken yet.
+            pending_queue: jobs waiting for admission, by the same plugins.
+            inqueue: resources that admitted jobs have not allocated yet.
             now: the round's time in microseconds.
-            guarded: have plugins fail with `PluginError`.
+            guarded: raise failures of plugins as `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
@@ -102,22 +101,22 @@ class Session:
         self.sizes = DecisionSizes(cluster)
         self._too_large: set[str] = set()
         self.limit: int | None = None
-        """How many tasks are bound and evicted before actions stop; a gang that goes beyond is decided whole. `None`: all."""
+        """Number of bound and evicted tasks at which actions stop, which a gang decided whole may exceed; `None`: no limit."""
         self.failed_roles: dict[str, set[str]] = {}
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()
-        """Tasks that were sent away in this session: nothing minds them on their node any more."""
+        """Tasks evicted in this session; predicates ignore them on their nodes."""
         self.failed: Mapping[str, Reason] = {}
-        """Key of a job on which a plugin fails → the reason that is told; nothing is asked about it."""
+        """Key of a job on which a plugin fails → published reason; plugins are not called for it."""
         self.at_end: list[Callable[[], None]] = []
-        """What is called when the session is closed, before anything else."""
+        """Callbacks at the start of the session's close."""
         self.about = ""
-        """Key of the job for which classes of pods are judged."""
+        """Key of the job for which pod classes are filtered and scored."""
         self._job_keys: dict[str, tuple[int, tuple[object, ...]]] = {}
-        """Key of a job → at which revision of the cluster, and its place."""
+        """Key of a job → revision of the cluster, and sort key then."""
         self._action = ""
         self.decided = 0
-        """Counts statements that stand: what a search found holds until the next one."""
+        """Number of statements committed or kept; results of a search hold until the next one."""
         self._points, self.counts_by, alike = participants.points, participants.counts_by, participants.alike
         if guarded:
             alike = [partial(_guarded, self, "alike", function) for function in alike]
@@ -145,12 +144,12 @@ class Session:
     # Actions --------------------------------------------------------------------------------------------------------------
 
     def begin(self, action: str) -> Arguments:
-        """Note which action is at work, and return its arguments."""
+        """Set the running action, and return its arguments."""
         self._action = action
         return self.configuration.arguments_of(action)
 
     def at_limit(self) -> bool:
-        """Return whether the round has decided as much as it may; it is noted then that there is `more`."""
+        """Return whether the round has reached its limit, and set `more` if so."""
         if self.limit is None or len(self.outcome.bound) + len(self.outcome.evicted) < self.limit:
             return False
         self.outcome.more = True
@@ -158,11 +157,11 @@ class Session:
 
     @property
     def action(self) -> str:
-        """The action that is at work."""
+        """Name of the running action."""
         return self._action
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
-        """Move a task in the model, as statements do; evictions are kept in `evicted`."""
+        """Move a task in the model, for statements; maintains `evicted`."""
         if status == "Releasing":
             self.evicted.add(task)
         elif task.status == "Releasing":
@@ -186,15 +185,15 @@ class Session:
         )
 
     def look_again(self, at: int) -> None:
-        """Have another session decide at a time (microseconds), though nothing changes until then."""
+        """Request a session at a time (microseconds), even if nothing changes until then."""
         found = self.outcome.look_again
         self.outcome.look_again = at if found is None else min(found, at)
 
     def schedulable(self, waits: Callable[[Job], object]) -> Iterable[Job]:
-        """Return the jobs that have been let in and wait for places, if they have a queue and are valid; say of the others why not.
+        """Yield valid admitted jobs with pending pods; record a reason for jobs that are invalid or have no queue.
 
         Args:
-            waits: whether a job has pods without a place for which the action may find one; jobs without any are passed over.
+            waits: whether a job has pods that the action may place; other jobs are skipped.
         """
         for name in sorted(self.pending_queue.pending):
             job = self.pending_queue.others[name]
@@ -209,11 +208,11 @@ class Session:
                 self.explain(job, invalid.reason, "gang" if job.path else "", invalid.subject)
 
     def is_too_large(self, job: Job) -> bool:
-        """Return whether what must be bound of a job together is too much for one decision."""
+        """Return whether one decision cannot place all pods that the job needs together."""
         return job.key in self._too_large or job.min_member - job.ready > self.sizes.most(job)
 
     def explain_size(self, job: Job) -> None:
-        """Say that what must be bound of a job together is too much for one decision; it takes part in the session no more."""
+        """Record that a job's gang is too large for one decision, and exclude it from the session."""
         self._too_large.add(job.key)
         most = self.sizes.most(job)
         message = f"one decision can place {most:,} of its pods, and more must be placed together"
@@ -222,20 +221,20 @@ class Session:
     # Orders ---------------------------------------------------------------------------------------------------------------
 
     def functions(self, point: str) -> list[list[Callable[..., Any]]]:
-        """Return who takes part in an extension point, by tier; tiers without any are left out."""
+        """Return the plugins' methods at an extension point by tier, without empty tiers."""
         return self._points[point]
 
     def alike(self, job: Job) -> tuple[Hashable, ...]:
-        """Return the same of jobs that plugins do not tell apart while they hold nothing.
+        """Return an equal key for jobs that plugins treat alike while these hold no resources.
 
-        A plugin of a third party may tell any two apart; those of Lahar say what they look at, or look at what all searches do.
+        A plugin of a third party may distinguish any two jobs; those of Lahar declare the properties that they read.
         """
         if self._tell_apart:
             return (job.key,)
         return tuple(function(job) for function in self._alike)
 
     def job_key(self, job: Job) -> tuple[object, ...]:
-        """Return a job's place: as the plugins say, then the older one (Volcano). It stays while nothing moves in the cluster."""
+        """Return a job's sort key: by plugins, then oldest first (Volcano). Cached while nothing changes in the cluster."""
         revision = self.cluster.revision
         at, key = self._job_keys.get(job.key, (-1, ()))
         if at != revision:
@@ -244,28 +243,28 @@ class Session:
         return key
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
-        """Return a queue's place: as the plugins say, then the older one (Volcano)."""
+        """Return a queue's sort key: by plugins, then oldest first (Volcano)."""
         return (*[function(queue) for function in self._queue_order], queue.created, queue.name)
 
     def task_key(self, task: Task) -> tuple[object, ...]:
-        """Return a task's place: as the plugins say, then by index, then the older one (Volcano)."""
+        """Return a task's sort key: by plugins, then by index, then oldest first (Volcano)."""
         return (*[function(task) for function in self._task_order], task.index, task.created, task.key)
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Return tasks in their order."""
+        """Return tasks sorted by `task_key`."""
         return sorted(tasks, key=self.task_key)
 
     def victims_in_order(self, victims: Iterable[Task], preemptor: Task) -> list[Task]:
-        """Return victims, the first to be evicted first.
+        """Return victims in the order of their eviction.
 
-        Volcano: first those of the queue that is to give first, as the plugins say, else of the queue that comes last; of its
-        jobs the one that the plugins put last, of that and its equals the last of their tasks.
+        Volcano: by `victim_queue_order` of plugins, else from the last queue; within it from the last job, and of that job and its
+        equals the last task first.
         """
         found = list(victims)
         if len(found) < 2:
             return found
         first = [function for tier in self._points["victim_queue_order"] for function in tier]
-        # Sorts keep the order of equals, reversed ones too: the last sort decides first.
+        # Sorts are stable, reversed ones too: the last sort has precedence.
         found.sort(key=self.task_key, reverse=True)
         jobs = {victim.job.key: victim.job for victim in found}
         if len(jobs) > 1:
@@ -282,7 +281,7 @@ class Session:
     # Votes ----------------------------------------------------------------------------------------------------------------
 
     def job_valid(self, job: Job) -> Invalid | None:
-        """Return why a job cannot be scheduled: what the first plugin that objects says."""
+        """Return the first plugin's reason why a job cannot be scheduled; `None`: it can."""
         for tier in self._points["job_valid"]:
             for function in tier:
                 invalid = function(job)
@@ -292,7 +291,7 @@ class Session:
         return None
 
     def job_ready(self, job: Job) -> bool:
-        """Return whether all plugins agree that enough of a job has a place."""
+        """Return whether enough tasks of a job are placed, by all plugins."""
         return all(function(job) for tier in self._points["job_ready"] for function in tier) and self._sub_groups_ready(job)
 
     def _sub_groups_ready(self, job: Job) -> bool:
@@ -301,15 +300,15 @@ class Session:
         return all(function(job) for tier in self._points["sub_group_ready"] for function in tier)
 
     def job_pipelined(self, job: Job) -> bool:
-        """Return whether a job may keep what it is promised."""
+        """Return whether a job may keep its promised places, by vote."""
         return self._vote("job_pipelined", job)
 
     def job_enqueueable(self, job: Job) -> bool:
-        """Return whether a job is let in."""
+        """Return whether a job is admitted, by vote."""
         return self._vote("job_enqueueable", job)
 
     def _vote(self, point: str, job: Job) -> bool:
-        """Volcano: one rejection decides at once, a tier with a permission decides when all of it has voted, else yes."""
+        """Volcano: one rejection decides at once; a tier with a permission decides once all its plugins voted; else yes."""
         for tier in self._points[point]:
             permitted = False
             for function in tier:
@@ -322,32 +321,32 @@ class Session:
         return True
 
     def job_starving(self, job: Job) -> bool:
-        """Return whether all plugins of the first tier that has an opinion agree that a job needs more."""
+        """Return whether a job needs more tasks placed, by all plugins of the first tier with this extension point."""
         for tier in self._points["job_starving"]:
             return all(function(job) for function in tier)
         return False
 
     def is_privileged(self, job: Job) -> bool:
-        """Return whether jobs may be given notice for a job: it asks for that, its tenant may, and its queue gives notice."""
+        """Return whether a job may preempt with notice: it is privileged, its tenant may, and its queue gives notice."""
         queue = job.path[0] if job.path else None
         return queue is not None and queue.open and self.configuration.gives_notice(queue) and self.cluster.may_preempt(job)
 
     def job_enqueued(self, job: Job) -> None:
-        """Let plugins account for a job that has been let in."""
+        """Notify plugins of an admitted job."""
         for tier in self._points["job_enqueued"]:
             for function in tier:
                 function(job)
 
     def overused(self, queue: Queue) -> bool:
-        """Return whether any plugin says that a queue has more than it should."""
+        """Return whether any plugin considers a queue overused."""
         return any(function(queue) for tier in self._points["overused"] for function in tier)
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
-        """Return whether all plugins agree that a queue may take a task."""
+        """Return whether a queue may allocate a task, by all plugins."""
         return all(function(queue, task) for tier in self._points["allocatable"] for function in tier)
 
     def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
-        """Return the first plugin by whose limit a queue may not take a task, and by how much; empty: there is none."""
+        """Return the first plugin whose limit a task would exceed, and the excess; empty: none."""
         for tier in self._points["lacking"]:
             for function in tier:
                 plugin, lacking = function(queue, task)
@@ -356,23 +355,23 @@ class Session:
         return "", {}
 
     def share_of(self, queue: Queue) -> QueueShare | None:
-        """Return what a queue is to have, by the first plugin that says so; `None`: none does."""
+        """Return the share of a queue, by the first plugin that computes one; `None`: none does."""
         answers = (function(queue) for tier in self._points["share_of"] for function in tier)
         return next(filter(None, answers), None)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
-        """Return whether all plugins agree that a queue may reclaim for a task."""
+        """Return whether a queue may reclaim resources for a task, by all plugins."""
         return all(function(queue, task) for tier in self._points["preemptive"] for function in tier)
 
     def victims_for(self, point: str, task: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Return who may be evicted for a task.
+        """Return the candidates that may be evicted for a task.
 
-        Volcano: of a tier, those that all of its plugins name that do not abstain; the first tier that names any decides.
+        Volcano: the victims that all plugins of a tier choose, except plugins that abstain; the first tier with any decides.
 
         Args:
             point: `preemptable` or `reclaimable`.
-            task: whom it is for.
-            candidates: who is asked about, the first to be evicted first: surplus is counted from there.
+            task: the preemptor.
+            candidates: possible victims in the order of their eviction, from which surplus is counted.
         """
         for tier in self._points[point]:
             common: list[Task] | None = None
@@ -392,7 +391,7 @@ class Session:
         return []
 
     def enabled(self, plugin: str, switch: str) -> bool:
-        """Return whether a plugin is there with a switch on."""
+        """Return whether a plugin is configured with a switch on."""
         return any(option.name == plugin and switch in option.enabled for tier in self.configuration.tiers for option in tier)
 
 

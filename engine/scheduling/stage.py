@@ -1,7 +1,7 @@
-"""The scheduling stage: who may have pods, where they run and who gives way, decided in rounds; and why others wait.
+"""Scheduling stage: admission, placement and preemption of jobs, decided in rounds, and the reasons of pending jobs.
 
-It has one shard: jobs of all partitions share the nodes. It absorbs whatever it takes, and decides when a timer fires: a round is
-due at the next whole second after something changed, or when time alone may change what plugins answer.
+It has one shard, since jobs of all partitions share the nodes. It absorbs its inputs, and decides when a timer fires: a round is
+due at the next whole second after a change, or when time alone may change the results of plugins.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 __all__ = ["ROUND_LIMIT", "STAGE", "SchedulingStage"]
 
 ROUND_LIMIT: Final = 2_000
-"""Attempts that one round gives a node at most, but for a gang that is bound whole."""
+"""Greatest number of attempts bound in one round; a gang bound whole may exceed it."""
 
 Events = Generator[Event[Data], None, None]
 
 
 class SchedulingStage:
-    """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
+    """Stage in the form that the processor runs (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
     state_version: Final = 7
@@ -54,9 +54,9 @@ class SchedulingStage:
 
         Args:
             configuration: actions and plugins.
-            plugins: those of third parties, by name.
-            round_limit: attempts that one round gives a node at most, but for a gang that is bound whole.
-            stopwatch: seconds since some moment, for the metric of time by action only; by default no time passes.
+            plugins: plugins of third parties, by name.
+            round_limit: greatest number of attempts bound in one round; a gang bound whole may exceed it.
+            stopwatch: clock in seconds, for the metric of time by action only; by default no time passes.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
@@ -67,13 +67,13 @@ class SchedulingStage:
         self.configuration: Final = configuration
 
     def initial(self) -> State:
-        """Return the state of a shard that has taken nothing."""
+        """Return the state of a shard without inputs."""
         return State(self._scheduler)
 
     # --- the three functions --------------------------------------------------------------------------------------------------
 
     def decide(self, state: State, event: Event[Data], now: Micros) -> Generator[Event[Data], None, Literal["unchanged"]]:  # noqa: ARG002
-        """Say nothing: an input was absorbed, and rounds decide."""
+        """Yield no events: inputs are absorbed, and rounds decide."""
         yield from ()
         return "unchanged"
 
@@ -85,12 +85,12 @@ class SchedulingStage:
         return None if first is None else first[0]
 
     def fire(self, state: State, now: Micros, error: str | None = None) -> Events:
-        """Run a round, or give up a decision that was not answered."""
+        """Run a round, or record the time-out of a decision."""
         a_round = partial(run_round, limit=self._limit) if error is None else partial(given_up, error=error)
         yield from self._fire(state, now, a_round)
 
     def drop(self, state: State, now: Micros, error: str) -> Events:
-        """Give up what the earliest timer is about; notices wait for the next round, for they may be what fails."""
+        """Record the failure of the earliest timer; notices wait for the next round, since they may be the cause."""
         yield from self._fire(state, now, partial(given_up, error=error, follow_notices=False))
 
     @staticmethod
@@ -101,11 +101,11 @@ class SchedulingStage:
         time, what, late = first
         if isinstance(what, TrackedJob):
             yield from timed_out(EventFactory(state, now, time), what, late)
-        else:  # a change that was not worth a round may have asked for one long ago
+        else:  # a change that needed no round by itself may have requested one long ago
             yield from a_round(EventFactory(state, now, max(time, what.newest)), what)
 
     def timer(self, state: State) -> str:
-        """Name the timer that fires next."""
+        """Return the name of the timer that fires next."""
         first = _first(state)
         if first is None:
             return ""
@@ -117,7 +117,7 @@ class SchedulingStage:
         return due
 
     def unfinished(self, state: State) -> Micros | None:
-        """Return when a round is due because something changed (microseconds), or `None`."""
+        """Return the time of the earliest round that a change requests (microseconds), or `None`."""
         return min((at for cluster in state.clusters.values() if (at := cluster.pressing()) is not None), default=None)
 
     # --- the rest of the protocol ---------------------------------------------------------------------------------------------
@@ -125,11 +125,11 @@ class SchedulingStage:
     absorb = staticmethod(absorb.absorb)
 
     def absorbs(self, topic: Topic) -> bool:
-        """Tell whether inputs of the topic are absorbed: all are."""
+        """Return whether inputs of the topic are absorbed: all are."""
         return any(topic == name for name, _ in self.inputs)
 
     def park(self, state: State, event: Event[Data], now: Micros, error: str) -> Any:  # noqa: ANN401, ARG002
-        """Refuse to keep an input: it was absorbed.
+        """Refuse to park an input: it was absorbed.
 
         Raises:
             NotKeptError: always.
@@ -137,7 +137,7 @@ class SchedulingStage:
         raise NotKeptError(f"nothing is scheduled for {event.type} of {event.subject!r}: {error}")
 
     def contains(self, state: State, event: Event[Data]) -> bool:
-        """Tell whether the state holds an event of this stage."""
+        """Return whether the state includes an event of this stage."""
         if isinstance(event.data, RoundEnded):
             return event.sequence <= state.rounds(event.subject)
         if isinstance(event.data, NoticeRecord):
@@ -178,17 +178,17 @@ class SchedulingStage:
 # --- timers ---------------------------------------------------------------------------------------------------------------------
 
 _Timer = tuple[Micros, ClusterState | TrackedJob, str]
-"""When it fires; the cluster of a round, or the job of a decision that was not answered, and that decision."""
+"""Time; cluster of a round, or job of an unanswered decision; id of that decision."""
 
 
 def _first(state: State) -> _Timer | None:
-    """Return the timer that fires first; of those at one time a late decision, then the cluster that is first by name."""
+    """Return the timer that fires first; on ties a late decision, then the first cluster by name."""
     late, due = _late(state), state.first_round()
     return late if due is None or (late is not None and late[0] <= due[0]) else (*due, "")
 
 
 def _late(state: State) -> _Timer | None:
-    """Return the decision that is late first; those that were answered are forgotten."""
+    """Return the unanswered decision with the earliest deadline; answered ones are dropped from the heap."""
     while state.unanswered:
         due, ident, decision = state.unanswered[0]
         known = state.jobs.get(ident)

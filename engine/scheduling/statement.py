@@ -1,4 +1,4 @@
-"""Statements: moves of tasks that stand or fall together (Volcano `framework.Statement`)."""
+"""Statements: moves of tasks that are committed or discarded together (Volcano `framework.Statement`)."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Statement(Transaction):
             self._moved(*move)
 
     def keep(self) -> None:
-        """Leave the moves in the session, though nothing is decided: what is promised is taken for others."""
+        """Keep the moves in the session without a decision: promised places are unavailable to others."""
         self._session.decided += bool(self._former)
         self._former.clear()
 
     def commit(self) -> None:
-        """Decide: what was allocated is bound, what was evicted has to go, what was promised is kept."""
+        """Decide: allocated tasks are bound, evicted ones removed, promises kept."""
         outcome = self._session.outcome
         self._claim()
         for task in self._former:
@@ -66,9 +66,9 @@ class Statement(Transaction):
         self.keep()
 
     def _claim(self) -> None:
-        """Note for which tasks others are evicted: those that are promised a place follow the victims that leave it.
+        """Record the claimants of evicted tasks: in the order of moves, a promised task follows the victims that make room for it.
 
-        A task that is promised a free place belongs to the victim before it, or to the first one: its gang needs all places.
+        A task promised a free place is counted with the victim before it, or with the first one: its gang needs all places.
         """
         outcome, sizes, victim = self._session.outcome, self._session.sizes, ""
         promised: list[tuple[Task, str]] = []

@@ -1,7 +1,7 @@
 """Amounts of resources: by name, memory in bytes, everything else in thousandths (Volcano).
 
-Integers wherever nothing is divided; a share of a queue may be a fraction. A name that is absent differs from 0 where limits are
-meant: each rule says what absence stands for.
+Integers except where amounts are divided: the share of a queue may be a fraction. In limits an absent name differs from 0; each
+rule documents the meaning of absence.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ __all__ = [
 Amounts: TypeAlias = dict[str, float]
 """Resource name → amount."""
 Part: TypeAlias = Iterable[tuple[str, float]]
-"""Amounts as pairs: what one pod asks for."""
+"""Amounts as pairs, such as the request of a pod."""
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
-"""Places for pods; every pod takes one."""
+"""Number of pods; every pod takes one."""
 TOLERANCE: Final = 0.1
 """Amounts that differ by less are equal (Volcano `minResource`)."""
 LARGEST: Final = 2**59
-"""Amounts are capped there: the sums of a row of an array stay within 64 bits."""
+"""Largest amount; larger ones are capped so that row sums stay within 64 bits."""
 
 _LARGEST_OF_POD: Final = 2**48
 
 
 def bounded(amount: int) -> int:
-    """Return an amount that a pod asks for, capped at 281 TB, or as many thousandths.
+    """Return the requested amount of a pod, capped at 281 TB, or as many thousandths.
 
-    What 32,768 such pods take of one node stays within 64 bits: a sum that overflowed would make a full node look empty.
+    The sum over 32,768 such pods stays within 64 bits: an overflow would make a full node look empty.
     """
     return min(amount, _LARGEST_OF_POD)
 
@@ -78,7 +78,7 @@ def add(total: Amounts, part: Part) -> None:
 
 
 def subtract(total: Amounts, part: Part) -> None:
-    """Take from a total, in place; of what is nothing then not even the name stays, since names are anybody's."""
+    """Subtract from a total, in place; names at 0 are removed, since users can invent any number of them."""
     for name, amount in part:
         left = total.get(name, 0) - amount
         if left:
@@ -88,7 +88,7 @@ def subtract(total: Amounts, part: Part) -> None:
 
 
 def is_nothing(amounts: Mapping[str, float]) -> bool:
-    """Return whether there is nothing of any resource; places for pods do not count (Volcano `IsEmpty`)."""
+    """Return whether every amount is zero; `pods` does not count (Volcano `IsEmpty`)."""
     return all(amount < TOLERANCE for name, amount in amounts.items() if name != PODS)
 
 
@@ -98,24 +98,24 @@ def at_most(left: Mapping[str, float], right: Mapping[str, float], absent: float
     Args:
         left: amounts.
         right: amounts.
-        absent: what a resource that `right` lacks counts as.
+        absent: amount of a resource that `right` lacks.
     """
     return all(amount < right.get(name, absent) + TOLERANCE for name, amount in left.items())
 
 
 def within(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) -> bool:
-    """Return whether a part still fits in a limit, in the resources that it asks for (Volcano `LessEqualWithDimension`).
+    """Return whether a request fits in a limit, in the requested resources (Volcano `LessEqualWithDimension`).
 
     Args:
-        used: what is taken already.
-        part: what is asked for; a resource of which nothing is asked is not compared.
-        limit: what there may be; nothing of a resource that it lacks, but any number of places for pods.
+        used: allocated amounts.
+        part: requested amounts; a resource with a request of 0 is not compared.
+        limit: largest amounts; an absent resource counts as 0, but `pods` is unlimited where it is absent.
     """
     return next(_beyond(used, part, limit), None) is None
 
 
 def missing(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) -> Amounts:
-    """Return how much of what is asked for would be beyond a limit."""
+    """Return the amounts by which a request exceeds a limit."""
     return dict(_beyond(used, part, limit))
 
 
@@ -132,14 +132,14 @@ def largest(left: Mapping[str, float], right: Mapping[str, float]) -> Amounts:
 
 
 def share(part: float, whole: float) -> float:
-    """Return a part as a fraction of a whole; of nothing, nothing is 0 and anything is 1 (Volcano)."""
+    """Return a part as a fraction of a whole; of a whole of 0, a part of 0 is 0 and any other is 1 (Volcano)."""
     if whole == 0:
         return 0.0 if part == 0 else 1.0
     return part / whole
 
 
 def dominant_share(part: Mapping[str, float], whole: Mapping[str, float]) -> float:
-    """Return the largest fraction that is taken of any resource of the whole (dominant resource fairness)."""
+    """Return the largest share of any resource of the whole (dominant resource fairness)."""
     largest_share = 0.0
     for name, amount in whole.items():
         held = part.get(name)

@@ -1,4 +1,4 @@
-"""Limits that are given beside queues: quotas of namespaces, and budgets of disruptions."""
+"""Limits beside queues: resource quotas of namespaces, and pod disruption budgets."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["Budget", "Quota"]
 
 @dataclass(slots=True)
 class Quota:
-    """A ResourceQuota of a namespace (Kubernetes)."""
+    """ResourceQuota of a namespace (Kubernetes)."""
 
     namespace: str
     hard: Amounts = field(default_factory=dict)
-    """By the quota's own names, such as `requests.cpu`."""
+    """Limits by the quota's own names, such as `requests.cpu`."""
     used: Amounts = field(default_factory=dict)
     scoped: bool = False
-    """It limits only some of the namespace's pods (Kubernetes `scopes`, `scopeSelector`)."""
+    """Whether it limits only some pods of the namespace (Kubernetes `scopes`, `scopeSelector`)."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """A PodDisruptionBudget: how many of the pods that it selects may be disturbed now."""
+    """PodDisruptionBudget: the number of selected pods that may be disrupted now."""
 
     namespace: str
     selector: LabelSelector

@@ -1,4 +1,4 @@
-"""Which jobs changed, for whoever keeps something about each job and brings only that up to date."""
+"""Change log of jobs, for readers that update their own data job by job."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _KEPT: Final = 20_000
 
 
 class Changes:
-    """The last changes of jobs, in order. Each reader goes on where it stopped; one that is too far behind looks at all jobs."""
+    """Latest changes of jobs, in order. A reader continues from its position; one too far behind rereads all jobs."""
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
         self._first = 0
-        """Number of the first change that is kept."""
+        """Number of the oldest kept change."""
         self._read = 0
-        """Number of the change up to which somebody has read."""
+        """Number of the change up to which any reader has read."""
 
     @property
     def end(self) -> int:
-        """The number of the next change."""
+        """Number of the next change."""
         return self._first + len(self._jobs)
 
     def note(self, job: Job) -> None:
-        """Note that a job came, went or is not as it was."""
+        """Record that a job was added, removed or changed."""
         jobs = self._jobs
         if jobs and jobs[-1] is job and self._first + len(jobs) > self._read:
             return
@@ -38,11 +38,11 @@ class Changes:
             self._first += _KEPT // 2
 
     def note_all(self) -> None:
-        """Note that any job may have changed."""
+        """Record that any job may have changed."""
         self._first = self.end + 1
         self._jobs = []
 
     def since(self, number: int) -> Iterable[Job] | None:
-        """Return the jobs of the changes from a number on, some of them repeatedly; `None`: these are not kept any more."""
+        """Return the changed jobs from a number on, possibly repeated; `None`: these changes are no longer kept."""
         self._read = self.end
         return None if number < self._first else self._jobs[number - self._first :]

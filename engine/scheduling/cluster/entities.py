@@ -1,4 +1,4 @@
-"""What the model consists of: tasks (one pod each), classes of pods that are alike, jobs (groups of pods), nodes."""
+"""Entities of the model: tasks (one pod each), pod classes, jobs (pod groups) and nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Status = Literal["Pending", "Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed", "Unknown"]
-"""Volcano's states of tasks. Pipelined: it has a place that others have yet to leave."""
+"""Task statuses of Volcano. Pipelined: promised resources that other pods have yet to release."""
 
 Minimum: TypeAlias = tuple[tuple[str, float], ...]
 """Minimum resources of a job as a hashable value."""
@@ -43,24 +43,24 @@ ONE_POD: Final = 1000
 
 
 class Effect(NamedTuple):
-    """What a task in a state takes: of its node, and of its job and queue."""
+    """Effect of a task status on the sums of the node, the job and the queue."""
 
     idle: bool
-    """Its request is missing from the node's idle resources."""
+    """Its request is subtracted from the node's idle resources."""
     future: bool
-    """… and from what will be idle once everything that is being released is (Volcano `FutureIdle`)."""
+    """Its request is subtracted from the resources idle once releasing pods are gone (Volcano `FutureIdle`)."""
     counted: bool
-    """It counts for its job's and queue's share. Volcano fires the same events for a place that is only promised."""
+    """It counts for the share of its job and queue, also when only promised (Volcano fires the same events)."""
     wanted: bool
-    """It counts for what its queue asks for."""
+    """It counts for the requests of its queue."""
     ready: bool
-    """It counts for its gang (Volcano `ReadyTaskNum`, without best-effort ones that are pending)."""
+    """It counts as ready for its gang (Volcano `ReadyTaskNum`, except pending best-effort tasks)."""
     waiting: bool = False
     """It is pending."""
 
     @property
     def placed(self) -> bool:
-        """It counts for the places that its sub-group has or is promised."""
+        """Whether it counts as placed, or promised a place, for its sub-group."""
         return self.future or self.ready
 
 
@@ -81,34 +81,34 @@ _NONE: Final[Mapping[str, Task]] = {}
 
 
 NO_EFFECT: Final = Effect(idle=False, future=False, counted=False, wanted=False, ready=False)
-"""Of a task that is not there."""
+"""Effect of a task that does not exist."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class PodClass:
-    """Pods of one shape: filtered and scored together. What is remembered of a class goes with it, so by weak references."""
+    """Pods of one shape, filtered and scored together. Caches hold classes by weak references."""
 
     shape: PodShape
     request: Amounts
-    """With the one place that each pod takes."""
+    """Resources, including one of `pods`."""
     items: tuple[tuple[str, float], ...]
     best_effort: bool
-    """It asks for nothing but a place."""
+    """It requests no resources (Kubernetes BestEffort)."""
     preemptable: bool
     labels: dict[str, str]
     annotations: dict[str, str]
     gpus: float = 0.0
-    """Its GPUs by the built-in table of accelerators: what stopping it costs."""
+    """GPUs by the built-in table of accelerators; measures the cost of stopping it."""
     users: int = 0
-    """How many tasks of this class there are."""
+    """Number of tasks of this class."""
     vector: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
-    """Its request in all resources of the nodes' arrays; a column, as `least` is."""
+    """Its request, one row per resource of the node table; a column like `least`."""
     least: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
-    """What must be left of a node's resources when it is there: 0 of those that it asks for, anything of the others."""
+    """Least remainder on a node with it: 0 of each requested resource, unbounded for the others."""
 
     @classmethod
     def of(cls, shape: PodShape) -> PodClass:
-        """Return the class of a shape."""
+        """Return the class of pods with a shape."""
         request: Amounts = {name: bounded(amount) for name, amount in shape.requests if amount}
         best_effort = is_nothing(request)
         request[PODS] = ONE_POD
@@ -125,17 +125,17 @@ class PodClass:
 
 
 class KeptPlace(NamedTuple):
-    """A place that is kept for a task."""
+    """Place kept for a task for which others were evicted."""
 
     node: str
     until: int
     """Microseconds."""
     own: bool
-    """Pods of its own queue have left it: the queue held it before."""
+    """The evicted pods were of its own queue, so the queue held the place before."""
 
 
 class Taint(NamedTuple):
-    """A taint of a node (Kubernetes)."""
+    """Taint of a node (Kubernetes)."""
 
     key: str
     value: str = ""
@@ -144,30 +144,30 @@ class Taint(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Node:
-    """One node."""
+    """Node of the cluster."""
 
     name: str
     allocatable: Amounts = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    """It is cordoned."""
+    """Whether it is cordoned."""
     row: int = -1
-    """Its column in the arrays; -1: it has none yet, or none any more."""
+    """Column in the node table's arrays; -1: in no array."""
     tasks: dict[str, Task] = field(default_factory=dict)
-    """By key, those that take something of it."""
+    """Tasks that hold or are promised its resources, by key."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Task:
-    """One pod: an attempt of one replica."""
+    """Pod: one attempt of a replica."""
 
     key: str
     """Unique in the cluster: `namespace/name`."""
     job: Job
     pod_class: PodClass
     role: str = ""
-    """Name of the task of the job that it is a replica of."""
+    """Name of the job's task that it is a replica of."""
     index: int = 0
     created: int = 0
     """Microseconds."""
@@ -175,16 +175,16 @@ class Task:
     status: Status = "Pending"
     node: Node | None = None
     sub_group: str = ""
-    """Key of its gang within the job; empty: none."""
+    """Key of its sub-group; empty: none."""
     bound: int = 0
-    """When it got its node (microseconds); 0: not yet, or not known."""
+    """Time of its binding (microseconds); 0: not bound, or unknown."""
     running: int = 0
-    """When it began to run (microseconds); 0 as above."""
+    """Start of its run (microseconds); 0: not running, or unknown."""
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Job:
-    """A pod group."""
+    """Pod group of a job."""
 
     key: str
     """Unique in the cluster: `namespace/name`."""
@@ -192,7 +192,7 @@ class Job:
     queue: str
     min_member: int = 0
     role_minimum: dict[str, int] = field(default_factory=dict)
-    """Members that the group needs by role (Volcano `minTaskMember`)."""
+    """Role → least number of members (Volcano `minTaskMember`)."""
     min_resources: Amounts | None = None
     phase: GroupPhase = "Pending"
     priority: int = 0
@@ -201,49 +201,49 @@ class Job:
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     sub_groups: SubGroups | None = None
-    """Gangs within it; `None`: there are none."""
+    """Gangs within the job; `None`: it has none."""
     held: bool = False
-    """Nothing is decided about it: its pods only take what they take."""
+    """Nothing is decided about it; its pods only hold their resources."""
     backing_off: bool = False
-    """Nobody is evicted for it."""
+    """Preemption backoff: no pod is evicted for it."""
     claims: dict[str, KeptPlace] = field(default_factory=dict)
-    """Key of a task for which others were evicted → its place."""
+    """Task key → place kept for it since others were evicted."""
     preemption: Preemption = field(default_factory=Preemption)
-    """What preemption with notice reads of it."""
+    """Facts for preemption with notice."""
 
     path: tuple[Queue, ...] = ()
-    """Its queue and the queues above; empty: the queue does not exist."""
+    """Its queue and that queue's ancestors; empty: the queue does not exist."""
     tasks: dict[str, Task] = field(default_factory=dict)
     by_status: dict[Status, dict[str, Task]] = field(default_factory=dict)
     allocated: Amounts = field(default_factory=dict)
-    """Of its tasks that have a node and are not on their way out, and of those that are promised one."""
+    """Resources of tasks that have a node, or the promise of one, and are not releasing it."""
     requested: Amounts = field(default_factory=dict)
-    """`allocated`, and of its pending tasks."""
+    """`allocated` and the requests of pending tasks."""
     ready: int = 0
-    """Tasks that count for the gang, without pending best-effort ones."""
+    """Tasks ready for the gang, except pending best-effort ones."""
     role_ready: dict[str, int] = field(default_factory=dict)
     waiting_best_effort: int = 0
-    """Pending tasks that ask for nothing; they count as ready, since they find a place anywhere (Volcano)."""
+    """Pending best-effort tasks; they count as ready, since any node can take them (Volcano)."""
     role_best_effort: dict[str, int] = field(default_factory=dict)
     role_pending: dict[str, int] = field(default_factory=dict)
 
     def with_status(self, status: Status) -> Mapping[str, Task]:
-        """Return the tasks in a state, by key; not to be kept over a change."""
+        """Return the tasks with a status, by key; a view that is valid until the next move."""
         return self.by_status.get(status, _NONE)
 
     def count(self, *statuses: Status) -> int:
-        """Return how many tasks are in one of these states."""
+        """Return the number of tasks with one of the statuses."""
         by_status = self.by_status
         return sum([len(by_status[status]) for status in statuses if status in by_status])
 
     @property
     def preemptable(self) -> bool:
-        """Whether the group says that it is, by annotation or else by label; groups are not unless they say so (Volcano)."""
+        """Whether an annotation, or else a label, declares the group preemptable; the default is not (Volcano)."""
         return parse_bool(self.annotations.get(PREEMPTABLE) or self.labels.get(PREEMPTABLE) or "")
 
     @property
     def minimum(self) -> Minimum | None:
-        """Minimum resources as a key of equivalence; `None`: the job states none."""
+        """Minimum resources as a hashable key; `None`: the job states none."""
         return None if self.min_resources is None else tuple(self.min_resources.items())
 
     @property

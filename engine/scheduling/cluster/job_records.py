@@ -1,4 +1,4 @@
-"""What the shard keeps of a job, as its records hold it: its group, its head, its attempts and their decisions."""
+"""Records of a job in the shard's snapshot: its group, its head, its attempts and their decisions."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ AnsweredKind = Literal["enqueued", "bound", "evicted", "noticed", "notice_ended"
 
 
 class PendingDecision(Struct, array_like=True):
-    """A decision that lifecycle has not answered yet."""
+    """Decision that lifecycle has not answered yet."""
 
     kind: AnsweredKind
     due: Micros
-    """When it counts as late."""
+    """Time from which it counts as late."""
     late: bool = False
-    """It was told that there is no answer. What the decision holds stays held: lifecycle may still accept it."""
+    """Its time-out is recorded. Resources of the decision stay reserved: lifecycle may still accept it."""
 
 
 class Claim(Struct, array_like=True):
-    """What a decision that is not answered says of an attempt."""
+    """Unanswered decision about an attempt."""
 
     decision: str
     node: str = ""
-    """Where it is to run; empty: it is to give up its node."""
+    """Node that it is bound to; empty: it is evicted."""
 
 
 class PlaceClaim(Struct, array_like=True):
-    """A place that is kept for a pod since others were evicted for it, until the pod has a node or time is up."""
+    """Place kept for a pod for which others were evicted, until the pod has a node or the time is over."""
 
     slot: Slot
     """The pod."""
     node: str
     until: Micros
     own: bool = False
-    """The evicted pods were of the claimant's queue."""
+    """Whether the evicted pods were of the claimant's queue."""
 
 
 class Attempt(Struct, array_like=True):
-    """One pod, as its job's events show it."""
+    """Pod of an attempt, folded from the events of its job."""
 
     task: str
     index: int
     number: int
     place: int
-    """In the order of the job's attempts; says in which record it stands."""
+    """Number among all attempts of the job; determines its snapshot record."""
     created: Micros
     phase: AttemptPhase = "Pending"
     node: str = ""
-    """Where it was seen."""
+    """Node on which it was observed."""
     decided: str = ""
-    """Where it is to run: a decision that was accepted."""
+    """Node of an accepted binding decision."""
     leaving: bool = False
-    """Its deletion was asked for."""
+    """Its deletion was requested."""
     binding: str = ""
-    """Id of the requested binding."""
+    """Id of the requested binding effect."""
     claim: Claim | None = None
     shape: PodShape | None = None
-    """Of a job that we do not schedule; else its task's."""
+    """Shape of a pod that another scheduler places; `None`: the shape of its task."""
     bound: Micros = 0
-    """When it got its node; 0: not yet, or not known."""
+    """Time of its binding; 0: not bound, or unknown."""
     running: Micros = 0
-    """When it began to run; 0 as above."""
+    """Start of its run; 0: not running, or unknown."""
 
     @property
     def slot(self) -> Slot:
@@ -86,11 +86,11 @@ class Attempt(Struct, array_like=True):
 
     @property
     def live(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the pod has not ended."""
         return self.phase in {"Pending", "Bound", "Running", "Terminating"}
 
     def stands(self) -> tuple[Status, str]:
-        """Return the state of its task in the model, and the name of its node."""
+        """Return the status of its task in the model, and the name of its node."""
         match self.phase:
             case "Succeeded":
                 return "Succeeded", ""
@@ -105,91 +105,91 @@ class Attempt(Struct, array_like=True):
 
 
 class Group(Struct, array_like=True):
-    """What a job that we schedule asks for."""
+    """Pod group of a job that this scheduler handles, as its specification states it."""
 
     spec: JobSpec
-    """Without pod templates."""
+    """Specification without pod templates."""
     shapes: dict[str, PodShape]
-    """By task."""
+    """Pod shape by task."""
     annotations: dict[str, str]
     labels: dict[str, str]
 
 
 class JobRecord(Struct, array_like=True):
-    """A job but for its attempts."""
+    """Record of a job, except its attempts."""
 
     cluster: str
     namespace: str
     created: Micros
     seen: int = 0
-    """Sequence of its last event taken, if we schedule it."""
+    """Sequence of the last absorbed event, if this scheduler handles it."""
     written: int = 0
-    """Decisions about it."""
+    """Number of decisions about it."""
     noted: int = 0
-    """Our own records about it."""
+    """Number of this stage's other records about it."""
     places: int = 0
-    """Attempts that it has had."""
+    """Number of attempts so far."""
     aborted: bool = False
-    """It is being aborted, or is: the one phase from which it is resumed."""
+    """Aborting or Aborted: only then can it be resumed."""
     grouped: bool = True
-    """It has a pod group: it is not being stopped or restarted."""
+    """It has a pod group; a job that is stopped or restarted has none."""
     parked: bool = False
     finished: bool = False
     phase: GroupPhase = "Pending"
     enqueued: bool = False
-    """Lifecycle has let the group have pods. It may be Pending again, as in Volcano, when too few of its pods have a node."""
+    """Lifecycle accepted its admission. The group may be Pending again when too few pods have a node (Volcano)."""
     enqueuing: str = ""
-    """Id of a decision to let it in that is not answered."""
+    """Id of the unanswered decision that admits it."""
     open: dict[str, PendingDecision] = {}
-    """Id → decision that is not answered."""
+    """Unanswered decisions by id."""
     promised: list[tuple[str, int, int, str]] = []
-    """Last decision about places that others have yet to leave."""
+    """Places promised by the last such decision, which other pods have yet to release."""
     unschedulable: str = ""
-    """Reason of the last such decision, until the job is given nodes."""
+    """Reason of the last decision `unschedulable`, until pods of the job are bound."""
     reason: JobExplained | None = None
-    """Why it waits, as was written down last."""
+    """Pending reason last published."""
     refusals: int = 0
-    """Decisions refused, and bindings failed, since the last that was carried out."""
+    """Decisions refused and bindings failed since one last succeeded."""
     retry: Micros = 0
-    """After a refusal or a failed binding: when it may be decided about again."""
+    """End of the pause after a refusal or a failed binding; 0: no pause."""
     evictions: int = 0
-    """Rounds in a row that have evicted pods for it; `preemption_backoff.back_off` begins a new row."""
+    """Consecutive rounds that evicted pods for it; `backoff.back_off` starts a new count."""
     evicted: Micros = 0
-    """When the last of them was."""
+    """Time of the last of them."""
     since: Micros = 0
-    """Since when it has had a reason without a break: from then on it is told ever more rarely."""
+    """Time since which it has had a pending reason without a break; updates become rarer with it."""
     told: Micros = 0
-    """When it was last."""
+    """Time of the last published reason."""
     preemption_backoff: Micros = 0
-    """Until when nobody else is evicted for it: whoever has left may have come back before it."""
+    """Time until which no pod is evicted for it: earlier victims may have taken the resources again."""
     tenant: str = ""
     job_phase: JobPhase = "Pending"
     runs_since: Micros = 0
-    """When its run began: it was Running, and some pod has had a place ever since, whatever its phase; 0: it does not run."""
+    """Start of its run: Running then, and some pod placed ever since, whatever the phase; 0: not running."""
     moved: str = ""
-    """Id of the event that changed the phase, or refused a notice."""
+    """Id of the event that last changed the phase, or refused a notice."""
     notice: str = ""
-    """The open notice of preemption that it is part of."""
+    """Id of its open notice of preemption."""
     noticing: str = ""
-    """Id of the decision to make it part of it, until that is answered."""
+    """Id of the unanswered decision about that notice."""
     answered: tuple[NoticeAnswer, str] | None = None
-    """The last answer to the notice that was not looked at yet, and its event."""
+    """Latest answer to the notice that no round has handled yet, and its event."""
     declined: bool = False
-    """Somebody has withdrawn a notice for it: it is given no other."""
+    """A notice for it was withdrawn by command: no other is given."""
     told_deadline: Micros = 0
-    """It has left a notice with this deadline, and its pods run on: it gains no time so. 0: it has not."""
+    """Deadline of a notice that it left with pods still running, kept so that it gains no time; 0: none."""
     told_words: list[int] = []
-    """Checksums of the words of its last reasons (`words_of`), the latest last."""
+    """Checksums of its last published reasons (`words_of`), newest last."""
     claims: list[PlaceClaim] = []
-    """Places that are kept for its pods."""
+    """Places kept for its pods."""
     evicting: dict[str, Micros] = {}
-    """Decision that evicts for it and was not refused → until when the places of the promise that it is part of are kept."""
+    """Eviction decision for it, unless refused → time until which the places of that promise are kept."""
 
     def is_held(self, now: Micros = 0) -> bool:
-        """Return whether nothing is decided about the job, at a time at which a pause after a refusal may be over."""
+        """Return whether nothing is decided about the job; a pause that has ended by `now` does not count."""
         return self.parked or self.finished or not self.grouped or self.retry > now
 
     @property
     def left_notice(self) -> bool:
-        """Whether it is in a notice by this stage's records, but in neither of the two phases, nor about to be."""
+        """Whether this stage's records include it in a notice that its phase neither confirms nor is about to."""
         return bool(self.notice) and not self.noticing and self.job_phase not in {"Privileged", "WillEvicted"}

@@ -1,4 +1,4 @@
-"""The cluster: nodes, queues, jobs and their tasks, with every sum kept up to date by the one function that moves a task."""
+"""Model of a cluster: nodes, queues, jobs and tasks. One function moves a task, and updates every sum that it counts for."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ class Cluster:
         """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
         self.tenants: dict[str, Tenant] = {}
         self.notices: dict[str, Notice] = {}
-        """Notices of preemption that are open, or have a place reserved, by id; the first one first."""
+        """Open notices of preemption, and executed ones whose reservation lasts, by id; oldest first."""
         self.noticed: dict[str, str] = {}
-        """Job → the notice that it is part of: as preemptor until the place is reserved no more, as victim while it is open."""
+        """Job → its notice: a preemptor's until the reservation ends, a victim's while the notice is open."""
         self.claimants: set[str] = set()
         """Jobs with claims, by key."""
         self.touched: dict[str, Job] = {}
-        """Jobs that changed since the last round ended, by key."""
+        """Jobs changed since the last round ended, by key."""
         self.changes = Changes()
         self.jobs_of_queue: dict[str, int] = {}
-        """Name of a queue, whether or not it is there → how many jobs name it; more than none."""
+        """Queue name → number of jobs that name it, at least one; the queue itself may not exist."""
         self.moved: list[Task] = []
-        """Tasks that moved since the last round ended, in that order, so that sums can follow one change at a time."""
+        """Tasks moved since the last round ended, in that order: plugins update their sums from it."""
         self.allocated_by_namespace: dict[str, Amounts] = {}
         """Namespace → sum over its jobs."""
         self.revision = 0
-        """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
+        """Number of changes so far; a round at the same revision would find the same as the last one."""
         self.noted = 0
-        """Counts, of these, jobs that came or are not as they were (`note`)."""
+        """Number of those changes that `note` recorded: jobs added or changed."""
         self.outdated: Callable[[], None] | None = None
-        """Brings `quotas`, `budgets`, `namespace_weights` and `tenants` up to date; `None`: they are."""
+        """Reads `quotas`, `budgets`, `namespace_weights` and `tenants` again; `None`: they are up to date."""
         self._unsettled = False
         self._transaction: Transaction | None = None
         self._former_jobs: dict[Job, tuple[GroupPhase, bool, bool]] = {}
@@ -75,7 +75,7 @@ class Cluster:
     def transaction(self) -> Iterator[None]:
         """Discard what is written to tasks and jobs within the context, however it ends; one is open at a time.
 
-        What readers follow goes on: the revision, changes and the tables' clock never return to an earlier number.
+        Counters that readers follow (revision, changes, the node table's clock) still only increase.
         """
         self._transaction = level = Transaction(self.move)
         try:
@@ -92,7 +92,7 @@ class Cluster:
     # Nodes ----------------------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:
-        """Add a node, or replace what is known of one; its tasks stay on it."""
+        """Add or replace a node; its tasks stay on it."""
         known = self.nodes.get(node.name)
         if known is not None:
             node.tasks = known.tasks
@@ -103,13 +103,13 @@ class Cluster:
         self.revision += 1
 
     def remove_node(self, name: str) -> None:
-        """Take a node away. Tasks on it keep it as theirs until they are moved: it takes part in nothing any more."""
+        """Remove a node. Its tasks refer to it until they are moved, but no sum or array includes it."""
         if self.nodes.pop(name, None) is not None:
             self._unsettled = True
             self.revision += 1
 
     def settle(self) -> None:
-        """Bring limits up to date, and arrays after nodes or resources changed. Rounds do it first."""
+        """Read limits again, and rebuild arrays after nodes or resources changed; each session starts with it."""
         self._read_limits()
         if self._unsettled:
             self.table.lay_out(self.nodes.values())
@@ -129,23 +129,23 @@ class Cluster:
         for name, amount in pod_class.items:
             if name in rows:
                 pod_class.vector[rows[name]], pod_class.least[rows[name]] = amount, 0
-        if not pod_class.request.keys() <= rows.keys():  # there is room for it nowhere
+        if not pod_class.request.keys() <= rows.keys():  # no node has room
             pod_class.least[rows[PODS]] = _MORE_THAN_THERE_IS
 
     # Queues ---------------------------------------------------------------------------------------------------------------
 
     def set_queue(self, queue: Queue) -> None:
-        """Add a queue, or replace what is known of one."""
+        """Add or replace a queue."""
         self.queues[queue.name] = queue
         self._rebuild_paths()
 
     def remove_queue(self, name: str) -> None:
-        """Take a queue away; its jobs wait until there is one of that name again."""
+        """Remove a queue; its jobs wait until a queue of that name exists again."""
         if self.queues.pop(name, None) is not None:
             self._rebuild_paths()
 
     def _rebuild_paths(self) -> None:
-        """Queues change rarely: sums of all of them are made anew."""
+        """Rebuild the paths of jobs and the sums of all queues; queues change rarely."""
         for queue in self.queues.values():
             queue.allocated, queue.requested = {}, {}
         for job in self.jobs.values():
@@ -154,9 +154,9 @@ class Cluster:
         self.revision += 1
 
     def path_of(self, name: str) -> tuple[Queue, ...]:
-        """Return a queue and the queues above it, nearest first; a circle ends where it would begin anew.
+        """Return a queue and its ancestors, nearest first; a cycle is cut where it closes.
 
-        A queue that names no parent is below the root, if there is one (Volcano).
+        The parent of a queue that names none is the root queue, if it exists (Volcano).
         """
         path: list[Queue] = []
         queue = self.queues.get(name)
@@ -181,7 +181,7 @@ class Cluster:
         self.note(job)
 
     def note(self, job: Job) -> None:
-        """Note that a job is not as it was."""
+        """Record that a job changed."""
         (self.claimants.add if job.claims else self.claimants.discard)(job.key)
         self.touched[job.key] = job
         self.changes.note(job)
@@ -206,7 +206,7 @@ class Cluster:
             self._former_jobs.setdefault(job, (job.phase, job.held, job.backing_off))
 
     def remove_job(self, key: str) -> None:
-        """Forget a job and its tasks."""
+        """Remove a job and its tasks."""
         job = self.jobs.pop(key, None)
         if job is not None:
             for task in list(job.tasks.values()):
@@ -221,20 +221,20 @@ class Cluster:
             self.revision += 1
 
     def forget_namespace(self, namespace: str) -> None:
-        """Forget what pods of a namespace hold, if that is nothing."""
+        """Drop the sum of a namespace if it is zero."""
         if not any(self.allocated_by_namespace.get(namespace, {}).values()):
             self.allocated_by_namespace.pop(namespace, None)
 
     def with_reservations(self) -> list[Job]:
-        """Return the jobs for which a place is reserved that a notice has freed.
+        """Return the preemptors of executed notices whose reservation lasts.
 
-        By key: the order in which jobs became known is another one after a restart.
+        Sorted by key: the order of notices' jobs in memory differs after a restart.
         """
         found = [self.jobs.get(notice.preemptor) for notice in self.notices.values() if notice.reserved is not None]
         return sorted((job for job in found if job is not None), key=attrgetter("key"))
 
     def may_preempt(self, job: Job) -> bool:
-        """Return whether others may be given notice for a job: it asks for that, and its tenant may."""
+        """Return whether a job may preempt with notice: it is privileged, and its tenant may preempt."""
         self._read_limits()
         tenant = self.tenants.get(job.preemption.tenant)
         return job.preemption.privileged and tenant is not None and tenant.may_preempt
@@ -245,7 +245,7 @@ class Cluster:
             self.outdated = None
 
     def class_of(self, shape: PodShape) -> PodClass:
-        """Return the class of a shape."""
+        """Return the class of pods with a shape."""
         found = self.classes.get(shape)
         if found is None:
             found = self.classes[shape] = PodClass.of(shape)
@@ -257,8 +257,8 @@ class Cluster:
 
         Args:
             task: the task.
-            status: its state.
-            node: name of its node; one that is not known is no node.
+            status: its status.
+            node: name of its node; an unknown name counts as no node.
         """
         job = task.job
         job.tasks[task.key] = task
@@ -274,7 +274,7 @@ class Cluster:
         self.revision += 1
 
     def remove_task(self, task: Task) -> None:
-        """Forget a task."""
+        """Remove a task from its job and node."""
         self._count(task, EFFECTS[task.status], NO_EFFECT)
         if task.node is not None:
             self._put(task, task.node, EFFECTS[task.status], -1)
@@ -288,7 +288,7 @@ class Cluster:
         self.revision += 1
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
-        """Give a task another state, and a node or none."""
+        """Set the status and the node of a task."""
         if self._transaction is not None:
             self._transaction.record(task)
         old, new = EFFECTS[task.status], EFFECTS[status]
@@ -305,7 +305,7 @@ class Cluster:
         self.revision += 1
 
     def _put(self, task: Task, node: Node, effect: Effect, by: int) -> None:
-        """Let a task come to a node (1), or leave it (-1)."""
+        """Add a task to a node (1), or remove it (-1)."""
         if not (effect.idle or effect.future):
             return
         if by > 0:
@@ -317,7 +317,7 @@ class Cluster:
         self.presence.change(task, node, by, len(self.table.nodes))
 
     def _count(self, task: Task, old: Effect, new: Effect) -> None:
-        """Bring the sums of a task's job and of the queues above up to date."""
+        """Update the sums of a task's job, its namespace and its queues."""
         job, pod_class = task.job, task.pod_class
         self.touched[job.key] = job
         self.changes.note(job)
@@ -347,9 +347,9 @@ class Cluster:
                 change(queue.requested, pod_class.items)
 
     def total(self) -> Amounts:
-        """Return what all nodes have together; not to be changed."""
+        """Return the allocatable resources of all nodes; read-only."""
         return self.table.total()
 
     def used(self) -> Amounts:
-        """Return what is taken of all nodes; not to be changed."""
+        """Return the allocated resources of all nodes; read-only."""
         return self.table.used()

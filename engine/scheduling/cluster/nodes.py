@@ -1,4 +1,4 @@
-"""Nodes: what they have, as arrays over all of them in order of their names, so that the first of equals is always the same."""
+"""Node table: resources of all nodes as arrays, sorted by node name so that ties always go to the same node."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HALF: Final = 32
 
 
 class Column(NamedTuple):
-    """One property of all nodes: distinct values, and for each node which of them it has."""
+    """Property of all nodes: its distinct values, and the code of each node's value."""
 
     values: list[str | None]
-    """`None`: the node lacks the label."""
+    """Distinct values; `None`: the node lacks the label."""
     codes: NDArray[np.intp]
 
 
@@ -32,29 +32,29 @@ class NodeTable:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        """In order of their names: as the arrays are."""
+        """Nodes sorted by name, in the order of the arrays."""
         self.resources: dict[str, int] = {}
-        """Resource that a node states → row of the arrays. CPU, memory and pods are the first ones, stated or not."""
+        """Resource → row of the arrays. CPU, memory and pods are the first rows, even if no node states them."""
         self.changed = np.zeros(0, np.int64)
-        """When each node's resources last changed, by `clock`."""
+        """Value of `clock` at the last change of each node's resources."""
         self.clock = 0
-        """Counts changes of resources."""
+        """Number of changes of resources."""
         self.freed = 0
-        """By `clock`: when something was last given back; since then room has only become less."""
+        """Value of `clock` at the last release of resources; since then free resources have only shrunk."""
         self.layout = 0
-        """Counts changes of the nodes themselves: names, labels, taints, what they have."""
+        """Number of changes of the nodes themselves: names, labels, taints, allocatable resources."""
         self._columns: dict[str, Column] = {}
-        """Label that a node has → column, once somebody has asked."""
+        """Label → column; filled on first use."""
         self._taints: tuple[list[tuple[Taint, ...]], NDArray[np.intp]] | None = None
         self._total: Amounts | None = None
         self._used: tuple[int, Amounts] = (-1, {})
-        """By `clock`."""
+        """Value of `clock`, and the allocated resources then."""
         self.longest_name = 0
-        """Bytes of the longest name of a node, as JSON."""
+        """Length of the longest node name as JSON (bytes)."""
         self.lay_out(())
 
     def lay_out(self, nodes: Iterable[Node]) -> None:
-        """Build the arrays of the nodes anew, with what their tasks take; needed after nodes came, went or changed."""
+        """Rebuild the arrays for empty nodes; needed after nodes were added, removed or changed."""
         for node in self.nodes:
             node.row = -1
         self.nodes = sorted(nodes, key=lambda node: node.name)
@@ -78,20 +78,20 @@ class NodeTable:
     def _set_arrays(self, allocatable: NDArray[np.int64]) -> None:
         self.allocatable = allocatable
         self.inverse = np.where(allocatable > 0, 1.0 / np.maximum(allocatable, 1), 0.0)
-        """1 ÷ `allocatable`; 0 where there is nothing."""
+        """1 ÷ `allocatable`; 0 where that is 0."""
         self._room = np.stack([allocatable, allocatable])
         self.idle = self._room[0]
         self.future = self._room[1]
-        """What will be idle once everything that is being released is, without what is promised (Volcano `FutureIdle`)."""
+        """Resources idle once releasing pods are gone, less promised ones (Volcano `FutureIdle`)."""
 
     def take(self, row: int, pod_class: PodClass, idle: int, future: int) -> None:
-        """Change what a node has left by one pod.
+        """Subtract one pod's request from a node's resources, or add it back.
 
         Args:
-            row: the node.
-            pod_class: the pod's class.
-            idle: 1: it takes of what is idle, -1: it gives back, 0: neither.
-            future: the same for what will be idle; not both are 0.
+            row: row of the node.
+            pod_class: class of the pod.
+            idle: change of idle resources: 1 subtracts the request, -1 adds it, 0 does neither.
+            future: the same for future idle resources; one of both is not 0.
         """
         only = slice(row, row + 1)
         if idle == future:
@@ -106,11 +106,11 @@ class NodeTable:
             self.freed = self.clock
 
     def future_of(self, name: str) -> NDArray[np.int64]:
-        """Return what will be idle of a resource on all nodes: nothing of one that no node states."""
+        """Return the future idle amount of a resource by node; 0 if no node states it."""
         return self._of(name, self.future)
 
     def allocatable_of(self, name: str) -> NDArray[np.int64]:
-        """Return what all nodes have of a resource when they are empty."""
+        """Return the allocatable amount of a resource by node; 0 if no node states it."""
         return self._of(name, self.allocatable)
 
     def _of(self, name: str, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -118,7 +118,7 @@ class NodeTable:
         return np.zeros(len(self.nodes), np.int64) if row is None else amounts[row]
 
     def column(self, key: str) -> Column:
-        """Return a label of all nodes; a name that none of them has costs nothing that lasts."""
+        """Return the column of a label; a label that no node has is not cached."""
         if key not in self._labels:
             return Column([None], np.zeros(len(self.nodes), np.intp))
         found = self._columns.get(key)
@@ -127,11 +127,11 @@ class NodeTable:
         return found
 
     def names(self) -> Column:
-        """Return the names of all nodes, as a column."""
+        """Return the column of node names."""
         return Column([node.name for node in self.nodes], np.arange(len(self.nodes)))
 
     def by_taints(self, value: Callable[[tuple[Taint, ...]], float]) -> NDArray[np.float64]:
-        """Return a value of each node that depends on its taints alone; it is asked once for each set of taints there is."""
+        """Return by node a value that depends on its taints alone; `value` is called once per distinct set of taints."""
         if self._taints is None:
             sets: dict[tuple[Taint, ...], int] = {}
             codes = np.array([sets.setdefault(node.taints, len(sets)) for node in self.nodes], np.intp)
@@ -140,18 +140,18 @@ class NodeTable:
         return np.array([value(taints) for taints in distinct], np.float64)[codes] if distinct else np.zeros(0)
 
     def unschedulable(self) -> NDArray[np.bool_]:
-        """Return which nodes are cordoned."""
+        """Return a mask of the cordoned nodes."""
         return np.array([node.unschedulable for node in self.nodes], np.bool_)
 
     def used(self) -> Amounts:
-        """Return what is taken of all nodes; not to be changed."""
+        """Return the allocated resources of all nodes; read-only."""
         if self._used[0] != self.clock:
             sums = _row_sums(self.allocatable - self.idle)
             self._used = (self.clock, {name: sums[row] for name, row in self.resources.items()})
         return self._used[1]
 
     def total(self) -> Amounts:
-        """Return what all nodes have together; not to be changed."""
+        """Return the allocatable resources of all nodes; read-only."""
         if self._total is None:
             sums = _row_sums(self.allocatable)
             self._total = {name: sums[row] for name, row in self.resources.items() if sums[row]}
@@ -159,7 +159,7 @@ class NodeTable:
 
 
 def _row_sums(amounts: NDArray[np.int64]) -> list[int]:
-    """Return the exact sum of each row: the disks of some thousand nodes, in thousandths of a byte, have no room in 64 bits."""
+    """Return the exact sum of each row: disks of a few thousand nodes, in thousandths of a byte, exceed 64 bits."""
     high, low = (amounts >> _HALF).sum(axis=1), (amounts & ((1 << _HALF) - 1)).sum(axis=1)
     return [(above << _HALF) + below for above, below in zip(high.tolist(), low.tolist(), strict=True)]
 

@@ -1,4 +1,4 @@
-"""Notices of preemption as the stage keeps them, and what their rules read of jobs and tenants."""
+"""Notices of preemption, and the facts about jobs and tenants that their rules read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statemachines.vocabulary import JobPhase
 __all__ = ["PLACED", "Notice", "Preemption", "Tenant", "cluster_of", "number_of"]
 
 PLACED: Final = ("Running", "Bound", "Binding")
-"""States of tasks with a place that they are not leaving."""
+"""Statuses of tasks that have a node and are not releasing it."""
 
 
 def cluster_of(notice: str) -> str:
@@ -27,29 +27,29 @@ def number_of(notice: str) -> int:
 
 
 class Notice(Struct, array_like=True):
-    """A notice that is open, or whose place is reserved."""
+    """Notice that is open, or executed with its places still reserved."""
 
     id: str
     """`CLUSTER/NUMBER`"""
     preemptor: str
-    """Job that the victims are to be stopped for."""
+    """Job for which the victims are stopped."""
     victims: dict[str, bool]
-    """Job that is to be stopped → whether it has acknowledged; empty once the notice is executed."""
+    """Victim job → whether it has acknowledged; empty once the notice is executed."""
     queue: str
     deadline: Micros
     written: int = 1
-    """Records about it."""
+    """Number of records about it."""
     reserved: Micros | None = None
-    """It is executed, and until then at most its place is reserved."""
+    """End of the reservation (microseconds) of an executed notice; `None`: it is open."""
 
     @property
     def due(self) -> Micros:
-        """When its time comes."""
+        """Time at which it is executed, or its reservation ends (microseconds)."""
         return self.deadline if self.reserved is None else self.reserved
 
 
 class Tenant(NamedTuple):
-    """What a tenant may do."""
+    """Rights of a tenant."""
 
     priority: int = 0
     """Compared before the priorities of jobs."""
@@ -58,15 +58,15 @@ class Tenant(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Preemption:
-    """What the rules of notices read of a job."""
+    """Facts about a job that the rules of notices read."""
 
     tenant: str = ""
     privileged: bool = False
-    """It asks for others to be stopped for it."""
+    """It requests preemption with notice."""
     phase: JobPhase = "Pending"
     since: Micros = 0
-    """Since when it runs, whatever its phase; 0: it does not."""
+    """Start of its run (microseconds), whatever its phase; 0: not running."""
     min_run: Micros | None = None
-    """How long it runs before it is given notice; `None`: as its queue says."""
+    """Least run before it is given notice (microseconds); `None`: its queue's."""
     left: bool = False
-    """It is in a notice by the stage's records only, or cannot follow it: it is parked."""
+    """It is in a notice by the stage's records only, or cannot obey it because it is parked."""

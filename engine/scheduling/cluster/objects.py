@@ -1,4 +1,4 @@
-"""Cluster facts as the model has them: nodes, queues, quotas, budgets of disruptions, weights and priorities.
+"""Conversion of cluster facts into the model: nodes, queues, quotas, budgets of disruptions, weights and priorities.
 
 An object that cannot be read, which no edge lets through, counts as absent.
 """
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 IMPLIED_QUEUES: Final = ("root", "default")
-"""Queues that exist without being declared: the one above all others, and the one of jobs that name none (Volcano)."""
+"""Queues that exist undeclared: the root, and the default queue of jobs that name none (Volcano)."""
 
 GPU: Final = "nvidia.com/gpu"
 
@@ -45,7 +45,7 @@ _BROKEN: Final = (ValueError, TypeError, AttributeError, KeyError)
 
 
 def node_of(seen: NodeObserved) -> Node:
-    """Return a node. One that is not ready takes no pods but those that tolerate it."""
+    """Return a node; one that is not ready has the taint `not-ready` (Kubernetes)."""
     amounts: Amounts = {CPU: seen.cpu_milli, MEMORY: seen.memory_bytes, PODS: seen.pods * ONE_POD, GPU: seen.gpu * 1000}
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in seen.taints)
     if seen.ready != "True" and not any(taint.key == _NOT_READY.key for taint in taints):
@@ -55,7 +55,7 @@ def node_of(seen: NodeObserved) -> Node:
 
 
 def queue_of(name: str, given: ObjectApplied | None) -> Queue | None:
-    """Return a queue; `None`: there is none of that name."""
+    """Return a queue; `None`: it does not exist."""
     if given is None:
         return Queue(name) if name in IMPLIED_QUEUES else None
     spec = given.spec
@@ -83,12 +83,12 @@ def queue_of(name: str, given: ObjectApplied | None) -> Queue | None:
 
 
 def micros(seconds: int) -> Micros:
-    """Return a length of time in microseconds; what is longer than 31 years is 31 years."""
+    """Return a duration in microseconds, capped at 31 years."""
     return min(int(seconds), _LONGEST) * SECOND
 
 
 def _objects(facts: ClusterFacts, cluster: str, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield names and specifications of the objects of a kind, in order of their names."""
+    """Yield names and specifications of the objects of a kind, sorted by name."""
     yield from sorted(
         (name, given.spec) for (where, found, name), given in facts.objects.items() if where == cluster and found == kind
     )
@@ -107,7 +107,7 @@ def quotas_of(facts: ClusterFacts, cluster: str) -> list[Quota]:
 
 
 def budgets_of(facts: ClusterFacts, cluster: str) -> list[Budget]:
-    """Return the budgets of disruptions of a cluster."""
+    """Return the pod disruption budgets of a cluster."""
     found = []
     for name, spec in _objects(facts, cluster, "PodDisruptionBudget"):
         if "selector" in spec:
@@ -126,7 +126,7 @@ def _selector(spec: Mapping[str, Any]) -> LabelSelector:
 
 
 def weights_of(facts: ClusterFacts, cluster: str) -> dict[str, int]:
-    """Return the weights of namespaces: of the tenant of that name, else the largest that one of its quotas states."""
+    """Return the weight of each namespace: of the tenant of that name, else the largest of its quotas."""
     found: dict[str, int] = {}
     for name, spec in _objects(facts, cluster, "ResourceQuota"):
         weight, namespace = spec.get("weight"), name.partition("/")[0]
@@ -140,7 +140,7 @@ def weights_of(facts: ClusterFacts, cluster: str) -> dict[str, int]:
 
 
 def tenants_of(facts: ClusterFacts, cluster: str) -> dict[str, Tenant]:
-    """Return what tenants may do, and before whom; one that is not given has priority 0 and may preempt nobody."""
+    """Return priority and rights of tenants; an absent tenant has priority 0 and may not preempt."""
     found = {}
     for name, spec in _objects(facts, cluster, "Tenant"):
         priority = spec.get("priority")
@@ -162,5 +162,5 @@ class Priorities:
                     self._default = value
 
     def value(self, name: str | None) -> int | None:
-        """Return the value of a class; of none, or one that is not known, the default's, if there is one."""
+        """Return the value of a class; without a known class the default's; `None`: there is no default."""
         return self._values.get(name or "", self._default)

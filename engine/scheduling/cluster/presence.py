@@ -1,7 +1,7 @@
-"""Which pods are on which nodes, as counts: what affinity, anti-affinity, spreading and ports are judged by.
+"""Counts of pods by node, read by affinity, anti-affinity, topology spread and host ports.
 
-Pods of one class and namespace look the same to selectors, so a selector is tried once for each such pair, not for each pod.
-Nothing is counted until somebody asks.
+Selectors cannot distinguish pods of one class and namespace, so each is evaluated once per such pair, not per pod. Counting starts
+on first use.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from engine.scheduling.cluster.nodes import Column, NodeTable
 __all__ = ["PodKind", "Presence", "by_domain"]
 
 PodKind = tuple[PodClass, str]
-"""Pods of a class in a namespace."""
+"""Class and namespace of pods."""
 
 
 class Presence:
-    """Counts of pods by class and namespace (one array over nodes each)."""
+    """Counts of pods by class and namespace, one array over the nodes each."""
 
     def __init__(self) -> None:
         self._counts: dict[PodKind, NDArray[np.int64]] = {}
         self._counting = False
         self.picky: set[PodClass] = set()
-        """Classes with pods on nodes that keep others away: by anti-affinity or by ports."""
+        """Classes with placed pods that repel others, by anti-affinity or host ports."""
 
     def forget(self) -> None:
-        """Count anew when next asked; needed after nodes came or went."""
+        """Drop all counts; they are rebuilt on next use. Needed after nodes were added or removed."""
         self._counts.clear()
         self._counting = False
 
     def drop(self, pod_class: PodClass) -> None:
-        """Forget a class of which there are no pods any more."""
+        """Drop a class that has no pods left."""
         self.picky.discard(pod_class)
         for kind in [kind for kind in self._counts if kind[0] is pod_class]:
             del self._counts[kind]
 
     def start(self, table: NodeTable) -> None:
-        """Count, unless it is counted already."""
+        """Start counting, with the pods of all nodes; no-op if it has started."""
         if not self._counting:
             self._counting = True
             for node in table.nodes:
@@ -49,7 +49,7 @@ class Presence:
                     self._change(task, node, 1, len(table.nodes))
 
     def change(self, task: Task, node: Node, by: int, width: int) -> None:
-        """Count a pod that comes to a node (1) or leaves it (-1).
+        """Count a pod that is added to a node (1) or removed from it (-1).
 
         Args:
             task: the pod.
@@ -71,11 +71,11 @@ class Presence:
         counts[node.row] += by
 
     def kinds(self) -> Iterator[tuple[PodKind, NDArray[np.int64]]]:
-        """Return all pairs with their counts by node."""
+        """Yield all pairs with their counts by node."""
         yield from self._counts.items()
 
     def count(self, matches: Callable[[PodKind], bool], width: int) -> NDArray[np.int64]:
-        """Return how many pods of the pairs that match there are on each node."""
+        """Return the number of matching pods by node."""
         total = np.zeros(width, np.int64)
         for kind, counts in self.kinds():
             if matches(kind):

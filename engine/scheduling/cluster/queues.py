@@ -1,4 +1,4 @@
-"""Queues: shares of the cluster, possibly within each other."""
+"""Queues: shares of the cluster, possibly nested."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ PreemptionMode = Literal["immediate", "notice", "none"]
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """A queue, with what its jobs and those of the queues below it hold and ask for."""
+    """Queue, with the resources that its jobs and those of its descendants hold and request."""
 
     name: str
     weight: int = 1
     state: QueueState = "Open"
     capability: Amounts = field(default_factory=dict)
-    """Hard cap; a resource that it lacks is not limited."""
+    """Hard limit; an absent resource is not limited."""
     guarantee: Amounts = field(default_factory=dict)
-    """What it keeps even while it is idle."""
+    """Resources reserved for it even while it is idle."""
     deserved: Amounts = field(default_factory=dict)
     """Soft share (plugin capacity)."""
     priority: int = 0
     reclaimable: bool = True
     parent: str = ""
-    """Empty: none, or the root."""
+    """Name of the parent; empty: none, or the root."""
     preemption: PreemptionMode = "immediate"
-    """What action `preempt` does in it: evict pods at once, give jobs notice, or nothing."""
+    """Effect of action `preempt` in it: evict pods at once, give jobs notice, or none."""
     notice_delay: int = 300 * SECOND
-    """From a notice to its execution (microseconds)."""
+    """Time from a notice to its execution (microseconds)."""
     reservation: int = 60 * SECOND
-    """How long the place that a notice has freed is reserved for the preemptor (microseconds)."""
+    """Time for which the freed places are reserved for the preemptor (microseconds)."""
     min_run: int = 0
-    """How long a job without a limit of its own has run before it is given notice (microseconds)."""
+    """Least run before a job without its own limit is given notice (microseconds)."""
     created: int = 0
     """Microseconds."""
     annotations: dict[str, str] = field(default_factory=dict)
@@ -49,5 +49,5 @@ class Queue:
 
     @property
     def open(self) -> bool:
-        """Whether it takes and starts jobs; an empty state is Open (Volcano)."""
+        """Whether it accepts and starts jobs; an empty state is Open (Volcano)."""
         return self.state in {"", "Open"}

@@ -1,4 +1,4 @@
-"""Whether labels, nodes and taints are as demanded (Kubernetes)."""
+"""Label selectors, node requirements and tolerations (Kubernetes)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["column_holds", "node_terms", "pod_term_matches", "requirement_holds"
 
 
 def requirement_holds(requirement: Requirement, value: str | None) -> bool:
-    """Return whether a label's value (`None`: there is no such label) meets a requirement."""
+    """Return whether a label's value (`None`: absent) meets a requirement."""
     match requirement.operator:
         case "In":
             return value is not None and value in requirement.values
@@ -48,7 +48,7 @@ def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def pod_term_matches(term: PodTerm, namespace: str, kind: PodKind) -> bool:
-    """Return whether pods of a kind are meant by a term that a pod of a namespace states."""
+    """Return whether an affinity term, stated by a pod of a namespace, selects pods of a kind."""
     pod_class, where = kind
     if term.selector is None:
         return False
@@ -58,7 +58,7 @@ def pod_term_matches(term: PodTerm, namespace: str, kind: PodKind) -> bool:
 
 
 def node_terms(table: NodeTable, terms: Sequence[NodeTerm]) -> NDArray[np.bool_]:
-    """Return which nodes one of the terms matches."""
+    """Return a mask of the nodes that match any of the terms."""
     found = np.zeros(len(table.nodes), np.bool_)
     for term in terms:
         if term.labels or term.fields:
@@ -73,12 +73,12 @@ def node_terms(table: NodeTable, terms: Sequence[NodeTerm]) -> NDArray[np.bool_]
 
 
 def column_holds(column: Column, requirement: Requirement) -> NDArray[np.bool_]:
-    """Return which nodes meet a requirement; it is tried once for each distinct value."""
+    """Return a mask of the nodes that meet a requirement; it is evaluated once per distinct value."""
     return np.array([requirement_holds(requirement, value) for value in column.values], np.bool_)[column.codes]
 
 
 def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    """Return whether one of the tolerations covers a taint."""
+    """Return whether any of the tolerations matches a taint."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue

@@ -1,4 +1,4 @@
-"""Gangs within a job: which one a task belongs to, and whether enough of them are complete."""
+"""Sub-groups (gangs within a job): the one of each task, and whether enough of them are complete."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["SubGroupPolicy", "SubGroups"]
 
 @dataclass(slots=True, frozen=True)
 class SubGroupPolicy:
-    """Gangs within a job (Volcano `subGroupPolicy`): tasks that agree in all of the named labels, or a role's partitions."""
+    """Sub-groups of a job (Volcano `subGroupPolicy`): tasks equal in all named labels, or partitions of a role."""
 
     name: str
     size: int = 0
-    """Tasks that a gang needs; 0: none."""
+    """Least number of tasks in a gang; 0: none."""
     min_groups: int = 0
-    """Gangs that must be complete; 0: not set."""
+    """Least number of complete gangs; 0: not set."""
     label_keys: tuple[str, ...] = ()
     partition: int = 0
-    """Replicas of each partition of the role that is called as the policy is; 0: gangs are told apart by labels."""
+    """Replicas in each partition of the role named like the policy; 0: labels define the gangs."""
 
     def key_of(self, role: str, index: int, labels: Mapping[str, str]) -> str:
-        """Return the gang that a task belongs to; empty: it lacks one of the labels, or is of another role."""
+        """Return the gang of a task; empty: it lacks one of the labels, or has another role."""
         if self.partition:
             return f"{self.name}/{index // self.partition}" if role == self.name else ""
         if not all(key in labels for key in self.label_keys):
@@ -31,7 +31,7 @@ class SubGroupPolicy:
 
 
 class SubGroups:
-    """The gangs of one job, with counts that follow its tasks: what is asked costs the same for any number of them."""
+    """Gangs of one job, with counts that each move of a task updates, so that queries take constant time."""
 
     def __init__(self, policies: Iterable[SubGroupPolicy]) -> None:
         """Begin without tasks."""
@@ -41,13 +41,13 @@ class SubGroups:
         self._sizes = {policy.name: policy.size for policy in self.policies}
         self._placed: dict[str, int] = {}
         self._ready: dict[str, int] = {}
-        """Gang → its tasks that have a place or a promise of one, and those that count for it."""
+        """Gang → number of its tasks that are placed or promised a place, and of those that are ready."""
         self._complete = dict.fromkeys(self._sizes, 0)
-        """Policy → gangs that have as many ready tasks as they need."""
+        """Policy → number of complete gangs."""
         self._lacking = sum(policy.min_groups > 0 for policy in self.policies)
 
     def of(self, role: str, index: int, labels: Mapping[str, str]) -> Iterator[tuple[SubGroupPolicy, str]]:
-        """Yield the gangs that a task belongs to, each with its policy."""
+        """Yield the gangs of a task, each with its policy."""
         partitioned = self._of_role.get(role)
         for policy in self._by_labels if partitioned is None else (partitioned, *self._by_labels):
             key = policy.key_of(role, index, labels)
@@ -55,7 +55,7 @@ class SubGroups:
                 yield policy, key
 
     def count(self, role: str, index: int, labels: Mapping[str, str], placed: int, ready: int) -> None:
-        """Follow a task: 1 if it is placed, or ready, from now on, -1 if it is so no more, 0 if that stays."""
+        """Count a task: 1 if it becomes placed (ready), -1 if it no longer is, 0 if that is unchanged."""
         for policy, key in self.of(role, index, labels):
             self._placed[key] = self._placed.get(key, 0) + placed
             before, least = self._ready.get(key, 0), max(policy.size, 1)
@@ -66,13 +66,13 @@ class SubGroups:
                 self._lacking += (self._complete[policy.name] < policy.min_groups) - lacked
 
     def needed(self, key: str) -> int:
-        """Return how many tasks of a gang must be placed at once, at least one."""
+        """Return the number of tasks of a gang that must be placed together, at least one."""
         return max(self._sizes.get(key.partition("/")[0], 0) - self._placed.get(key, 0), 1)
 
     def enough(self) -> bool:
-        """Return whether each policy has as many complete gangs as it needs."""
+        """Return whether each policy has enough complete gangs."""
         return not self._lacking
 
     def lacking(self) -> str:
-        """Return the first policy that has too few complete gangs; empty: there is none."""
+        """Return the first policy with too few complete gangs; empty: none."""
         return next((policy.name for policy in self.policies if self._complete[policy.name] < policy.min_groups), "")

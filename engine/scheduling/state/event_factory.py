@@ -1,4 +1,4 @@
-"""The turn of one timer: it makes the events that follow."""
+"""Factory of the events of one timer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SOURCE: Final = "lahar/scheduling"
 
 @dataclass(slots=True)
 class EventFactory:
-    """Makes the events that follow from one timer; each is applied before the next is made."""
+    """Makes the events of one timer; each is applied before the next is made."""
 
     state: State
     now: Micros
     """Recorded time of the events."""
     time: Micros
-    """When the timer was due, or the newest change behind it was recorded."""
+    """Time of the events: the timer's due time, or the recorded time of the newest change, whichever is later."""
 
     def about(self, known: TrackedJob, data: Data, cause: str) -> Event[Any]:
         """Make the next event about a job."""
@@ -36,7 +36,7 @@ class EventFactory:
         return Event(ident, _SOURCE, data.TYPE, known.id, self.time, self.now, sequence, known.id, cause, head.cluster, data)
 
     def ended(self, cluster: ClusterState, data: RoundEnded) -> Event[Any]:
-        """Make the event of a round; the first change that asked for it is its cause."""
+        """Make the event of a round; its cause is the first change that requested it."""
         cause, number = cluster.cause(), cluster.rounds + 1
         ident = output_id(STAGE, f"round/{cluster.id}", number)
         return Event(ident, _SOURCE, data.TYPE, cluster.id, self.time, self.now, number, "", cause, cluster.id, data)

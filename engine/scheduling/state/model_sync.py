@@ -1,4 +1,4 @@
-"""Keeps the model as jobs, attempts and facts have it: the one place where they become tasks, jobs and nodes of the model."""
+"""Sync of the model with job records, attempts and cluster facts; nothing else creates its tasks, jobs and nodes."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ __all__ = [
 _TASK_PRIORITY: Final = "volcano.sh/task-priority"
 _LONGEST_PORT: Final = 100
 RESOURCE_NAME_BYTES: Final = 317
-"""The longest name of a resource in Kubernetes. What a pod of others takes of a longer one is not counted: a record holds the
-requests of 64 pods, of `RESOURCES` names each."""
+"""Longest resource name in Kubernetes. Longer ones of other schedulers' pods are not counted: a record holds the requests of 64
+pods, with `RESOURCES` names each."""
 
 
 def touch(state: State, known: TrackedJob) -> None:
-    """Note that a job has changed."""
+    """Mark the record of a job as changed."""
     state.touched[head_record(known.id)] = None
 
 
 def touch_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    """Note that an attempt has changed, and bring the model up to date."""
+    """Mark the record of an attempt as changed, and sync its task."""
     state.touched[page_record(known.id, attempt.place)] = None
     sync_attempt(state, known, attempt)
 
@@ -97,7 +97,7 @@ def _preemption(head: JobRecord, group: Group) -> Preemption:
 
 
 def sync_spec(state: State, known: TrackedJob) -> None:
-    """Bring what the group of a job asks for up to date, and the priorities of its tasks."""
+    """Update the minimum resources and priorities of a job and its tasks from its specification."""
     if known.group is not None and known.model is not None:
         _ask(state, known.head.cluster, known.model, known.group)
         cluster = state.cluster(known.head.cluster)
@@ -126,13 +126,13 @@ def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
 
 
 def _sub_groups(made: PodGroupSpec) -> SubGroups | None:
-    """Return the partitions of a job's tasks, which never change."""
+    """Return the sub-groups of a job, which never change."""
     policies = [SubGroupPolicy(one.name, one.size, one.min_sub_groups, partition=one.size) for one in made.sub_groups]
     return SubGroups(policies) if policies else None
 
 
 def _amounts(resources: dict[str, Fraction]) -> Amounts:
-    """Return minimum resources without what they repeat under the names of quotas."""
+    """Return minimum resources without the duplicates under the names of quotas."""
     return {
         name: int(amount * ONE_POD if name == PODS else amount)
         for name, amount in resources.items()
@@ -145,7 +145,7 @@ def _class_value(priorities: Priorities, group: Group, shape: PodShape) -> int |
 
 
 def note_waiting(cluster: ClusterState, known: TrackedJob) -> None:
-    """Note whether anything is to be decided about a job."""
+    """Record whether a job has pending decisions."""
     model = known.model
     if model is not None and not model.held and (model.phase in {"", "Pending"} or model.with_status("Pending")):
         cluster.waiting[known.id] = None
@@ -154,7 +154,7 @@ def note_waiting(cluster: ClusterState, known: TrackedJob) -> None:
 
 
 def forget_job(state: State, known: TrackedJob) -> None:
-    """Take a job and its attempts out of the model."""
+    """Remove a job and its attempts from the model."""
     cluster = state.cluster(known.head.cluster)
     for attempt in list(known.attempts.values()):
         remove_attempt(state, known, attempt)
@@ -171,7 +171,7 @@ def forget_job(state: State, known: TrackedJob) -> None:
 
 
 def shape_of(data: AttemptStarted) -> PodShape:
-    """Return what is known of a pod that somebody else places: what it takes of its node."""
+    """Return the shape of a pod that another scheduler places: its requests and host ports."""
     requests = {CPU: data.requests.cpu_milli, MEMORY: data.requests.memory_bytes, GPU: data.requests.gpu * 1000, **data.resources}
     taken = {name: bounded(amount) for name, amount in requests.items() if amount and len(name.encode()) <= RESOURCE_NAME_BYTES}
     ports = tuple(port for text in data.host_ports if (port := _port(text)) is not None)
@@ -187,7 +187,7 @@ def _port(text: str) -> HostPort | None:
 
 
 def sync_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    """Bring the task of an attempt up to date: its state and its node."""
+    """Update the task of an attempt: its status and its node."""
     cluster = state.cluster(known.head.cluster)
     status, name = attempt.stands()
     _index(cluster, known, attempt, name if attempt.live else "")
@@ -225,7 +225,7 @@ def _task(state: State, model: Cluster, known: TrackedJob, attempt: Attempt) -> 
 
 
 def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations: dict[str, str]) -> int:
-    """Return the priority of a task: as its annotation says, else that of its class, else 1 (Volcano)."""
+    """Return the priority of a task: of its annotation, else of its class, else 1 (Volcano)."""
     try:
         return int(annotations[_TASK_PRIORITY])
     except (KeyError, ValueError):
@@ -235,9 +235,9 @@ def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations
 
 
 def _others(cluster: ClusterState, namespace: str) -> Job:
-    """Return the job that stands for all pods of a namespace which others place: they take their room, and nothing else.
+    """Return the job with all pods of a namespace that other schedulers place: they only hold resources.
 
-    It is none of the model's jobs: those are known by the ids that clients choose.
+    It is not among the model's jobs, whose ids clients choose.
     """
     found = cluster.others.get(namespace)
     if found is None:
@@ -246,7 +246,7 @@ def _others(cluster: ClusterState, namespace: str) -> Job:
 
 
 def remove_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    """Take an attempt out of the model."""
+    """Remove an attempt from the model."""
     cluster = state.cluster(known.head.cluster)
     _index(cluster, known, attempt, "")
     task = known.tasks.get(attempt.slot)
@@ -282,7 +282,7 @@ def _index(cluster: ClusterState, known: TrackedJob, attempt: Attempt, name: str
 
 
 def sync_fact(state: State, cluster: ClusterState, thing: Thing) -> bool:
-    """Bring the model up to date with what is known of an object; returns whether that matters to scheduling."""
+    """Update the model from the facts about an object; return whether that affects scheduling."""
     _, kind, name = thing
     (cluster.things.add if state.facts.is_there(thing) else cluster.things.discard)(thing)
     match kind:
@@ -301,7 +301,7 @@ def sync_fact(state: State, cluster: ClusterState, thing: Thing) -> bool:
 
 
 def _read_limits(state: State, cluster: ClusterState) -> None:
-    """Read all quotas, weights and budgets: once for a round, since quotas change with every pod."""
+    """Read all quotas, weights, budgets and tenants: once per round, since quotas change with every pod."""
     model = cluster.model
     model.quotas = quotas_of(state.facts, cluster.id)
     model.namespace_weights = weights_of(state.facts, cluster.id)
@@ -349,7 +349,7 @@ def _sync_attempts(state: State, keys: Iterable[tuple[str, tuple[str, int, int]]
 
 
 def _update_priorities(state: State, cluster: ClusterState) -> None:
-    """Priorities of classes change rarely: those of all jobs and tasks are looked up anew."""
+    """Recompute the priorities of all jobs and tasks; priority classes change rarely."""
     cluster.priorities = Priorities(state.facts, cluster.id)
     for known in state.jobs.values():
         if known.head.cluster == cluster.id:

@@ -8,17 +8,17 @@ __all__ = ["cluster_record", "group_record", "head_record", "notice_record", "pa
 
 
 def head_record(job: str) -> str:
-    """Name the record of a job but for its group and attempts."""
+    """Name the record of a job, without group and attempts."""
     return f"head/{job}"
 
 
 def group_record(job: str) -> str:
-    """Name the record of what a job asks for."""
+    """Name the record of a job's group."""
     return f"group/{job}"
 
 
 def page_record(job: str, place: int) -> str:
-    """Name the record in which an attempt stands."""
+    """Name the record that holds an attempt."""
     return f"attempts/{place // PAGE}/{job}"
 
 

@@ -1,4 +1,4 @@
-"""Requests for the next cycle, which changes of jobs make."""
+"""Requests for the next round, made by changes of jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["request_round"]
 
 
 def request_round(state: State, known: TrackedJob, event: Event[Data], *, runs: bool = False) -> None:
-    """Note that a round has something to look at; it is another thing that pods run whose gangs all have their places."""
+    """Request a round for a change of a job; pods that start in a complete gang count separately (`ran`)."""
     _note_run(state, known)
     cluster = state.cluster(known.head.cluster)
     only_runs = runs and known.model is not None and is_whole(known.model)
@@ -22,7 +22,7 @@ def request_round(state: State, known: TrackedJob, event: Event[Data], *, runs: 
 
 
 def _note_run(state: State, known: TrackedJob) -> None:
-    """Note that a job's run has ended if none of its pods has a place that it is not leaving."""
+    """Record the end of a job's run if all its placed pods are releasing their nodes."""
     head, model = known.head, known.model
     if head.runs_since and model is not None and not model.count(*PLACED):
         head.runs_since = head.told_deadline = 0

@@ -1,7 +1,7 @@
-"""What the shard of scheduling knows: jobs with their attempts, by cluster the model that rounds decide on, and what is due.
+"""State of the scheduling shard: jobs with their attempts, the model of each cluster, and timers.
 
-One snapshot is of one moment: all records are of one subject. Nodes, queues and jobs hold together, so facts about one of them
-cannot be taken again without the others.
+All snapshot records are of one subject, so a snapshot is of one moment: nodes, queues and jobs refer to each other and cannot be
+restored one without the others.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from engine.scheduling.scheduler import Scheduler
 __all__ = ["PAGE", "ClusterState", "State", "TrackedJob", "next_mark"]
 
 PAGE: Final = 64
-"""Attempts of a job in one record."""
+"""Attempts in one snapshot record of a job."""
 
 _OUTDATED: Final = 64
-"""Outdated timers that may stand in a heap beside as many as there are clusters."""
+"""Outdated timers in the heap beyond the number of clusters before it is rebuilt."""
 
 
 def next_mark(moment: Micros) -> Micros:
-    """Return the first whole second behind a moment."""
+    """Return the first whole second after a time."""
     return (moment // SECOND + 1) * SECOND
 
 
 @dataclass(slots=True)
 class TrackedJob:
-    """A job with attempts that take something, or that we schedule."""
+    """Job that this scheduler handles, or whose pods hold resources."""
 
     id: str
     head: JobRecord
     group: Group | None = None
-    """`None`: we do not schedule it."""
+    """`None`: another scheduler handles it."""
     attempts: dict[Slot, Attempt] = field(default_factory=dict)
     live: int = 0
-    """Attempts that have not ended. Derived, as all that follows."""
+    """Number of attempts that have not ended. Derived, like all fields below."""
     last: dict[tuple[str, int], Slot] = field(default_factory=dict)
-    """Task and index → the newest attempt."""
+    """Task and index → newest attempt."""
     pages: dict[int, dict[Slot, Attempt]] = field(default_factory=lambda: defaultdict(dict))
     model: Job | None = None
-    """Of one that we schedule."""
+    """Job in the model, if this scheduler handles it."""
     tasks: dict[Slot, Task] = field(default_factory=dict)
     where: dict[Slot, str] = field(default_factory=dict)
-    """The node under which an attempt stands in `ClusterState.on_node`."""
+    """Slot → node that lists the attempt in `ClusterState.on_node`."""
     bindings: dict[str, Attempt] = field(default_factory=dict)
-    """By id of the requested binding."""
+    """Attempts by id of their requested binding."""
 
     def enter(self, attempt: Attempt) -> None:
         """Add an attempt."""
@@ -69,7 +69,7 @@ class TrackedJob:
             self.bindings[attempt.binding] = attempt
 
     def drop(self, attempt: Attempt) -> None:
-        """Forget an attempt."""
+        """Remove an attempt."""
         del self.attempts[attempt.slot]
         page = self.pages[attempt.place // PAGE]
         del page[attempt.slot]
@@ -83,20 +83,20 @@ class TrackedJob:
                 self.last[attempt.task, attempt.index] = older
 
     def _before(self, slot: Slot) -> Slot | None:
-        """Return the newest attempt of a replica before one: it may outlive its replacement."""
+        """Return the next older attempt of a replica, which may outlive its replacement."""
         task, index, number = slot
         if number <= len(self.attempts):
             return next((one for at in range(number - 1, -1, -1) if (one := (task, index, at)) in self.attempts), None)
         return max((one for one in self.attempts if one[:2] == (task, index)), default=None)
 
     def of(self, data: AttemptEvent) -> Attempt | None:
-        """Return the attempt that an event is about."""
+        """Return the attempt of an event."""
         return self.attempts.get((data.task, data.index, data.attempt))
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """One cluster: the model, and when its next round is due."""
+    """One cluster: its model, scheduler, counters and the time of its next round."""
 
     id: str
     model: Cluster
@@ -104,59 +104,58 @@ class ClusterState:
     pending_reasons: PendingReasons
     priorities: Priorities
     rounds: int = 0
-    """Rounds that have ended."""
+    """Number of rounds that have ended."""
     own: tuple[Micros, str] | None = None
-    """What changed of the jobs that we schedule since the last round: when a round is due for it, and the event; the first one."""
+    """First change of a handled job since the last round: time at which a round is due for it, and the event."""
     other: tuple[Micros, str] | None = None
-    """The same of nodes, queues and other pods: due only if a job waits."""
+    """The same for nodes, queues and other pods; due only if a job waits."""
     ran: tuple[Micros, str] | None = None
-    """The same of pods that came up where their gangs have all places: due only if the scheduler minds what runs."""
+    """The same for pods that run in complete gangs; due only if running pods matter to the scheduler."""
     newest: Micros = 0
-    """Recorded time of the newest change since the last round: the round that looks at it is not dated earlier."""
+    """Recorded time of the newest change since the last round; the next round is not dated earlier."""
     floor: Micros = 0
-    """The next round is not due earlier: whatever the recorded times of what is taken late, rounds are a second apart."""
+    """Earliest time of the next round: rounds are a second apart, however late inputs arrive."""
     wake: Micros | None = None
-    """When time alone may change what plugins answer."""
+    """Time at which results of plugins may change without an event."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Kind of decision → jobs or attempts that it was about, in all rounds."""
+    """Kind of decision → number of jobs or attempts in all rounds."""
     refused: dict[str, int] = field(default_factory=dict)
-    """Reason → decisions that lifecycle has refused."""
+    """Reason → number of decisions that lifecycle has refused."""
     late: int = 0
-    """Decisions that were not answered in time."""
+    """Number of decisions without an answer in time."""
     pending: dict[str, int] = field(default_factory=dict)
-    """Queue → jobs that wait in it, at the end of the last round."""
+    """Queue → number of jobs pending at the end of the last round."""
     oldest: dict[str, Micros] = field(default_factory=dict)
-    """Queue → when the first submitted of those jobs was submitted."""
+    """Queue → submission time of the oldest of those jobs."""
     configuration: dict[str, Any] = field(default_factory=dict)
-    """Actions and plugins of the last round, as it recorded them."""
+    """Actions and plugins that the last round recorded."""
     opened: int = 0
-    """Number of the last notice of preemption that was opened: that of its round."""
+    """Number of the last opened notice of preemption, which is the number of its round."""
     notices: dict[str, int] = field(default_factory=dict)
-    """What became of them (`executed`, `withdrawn`, and the ends of reservations) → how many."""
+    """Outcome (`executed`, `withdrawn`, ends of reservations) → number of notices."""
     jobs: int = 0
-    """Jobs that we schedule. Derived, as all that follows."""
+    """Number of handled jobs. Derived, like all fields below."""
     known: int = 0
-    """Jobs of `State.jobs` in it."""
+    """Number of jobs of `State.jobs` in it."""
     things: set[Thing] = field(default_factory=set)
-    """Its nodes and other objects that there are."""
+    """Existing nodes and other objects."""
     timer: Micros | None = None
-    """When its next round is due, as it stands in `State.rounds_due`."""
+    """Time of its next round in `State.rounds_due`."""
     others: dict[str, Job] = field(default_factory=dict)
-    """Namespace → stands for its pods that others place."""
+    """Namespace → job with its pods of other schedulers."""
     waiting: dict[str, None] = field(default_factory=dict)
-    """Jobs with something to be decided."""
+    """Jobs with pending decisions: to be admitted, or with pending tasks."""
     explained: dict[str, None] = field(default_factory=dict)
-    """Jobs about which a reason stands."""
+    """Jobs with a published pending reason."""
     retries: dict[str, Micros] = field(default_factory=dict)
-    """Jobs that are left alone for a while after a refusal, or evict nobody for a while: when the first of both ends. Written by
-    `pause` only."""
+    """Paused job → end of the pause after a refusal, or of the preemption backoff, whichever is earlier. Written by `pause`."""
     retries_due: list[tuple[Micros, str]] = field(default_factory=list)
-    """The same as a heap; what has changed since stays in it until it comes first."""
+    """Heap of the same; outdated entries remain until they come first."""
     on_node: dict[str, dict[tuple[str, Slot], None]] = field(default_factory=dict)
-    """Node → attempts that are there, or are to be."""
+    """Node → attempts bound to it, or decided to be."""
 
     def due(self) -> Micros | None:
-        """Return when the next round is due (microseconds); `None`: nothing asks for one."""
+        """Return the time of the next round (microseconds); `None`: none is due."""
         marks = [notice.due for notice in self.model.notices.values()]
         if self.wake is not None and self.jobs:
             marks.append(self.wake)
@@ -166,7 +165,7 @@ class ClusterState:
         return min(marks, default=None)
 
     def pressing(self) -> Micros | None:
-        """Return when a round is due because something changed (microseconds); `None`: nothing has."""
+        """Return the time of a round that a change requests (microseconds); `None`: nothing has changed."""
         if not self.jobs and not self.model.notices:
             return None
         marks = []
@@ -183,7 +182,7 @@ class ClusterState:
         return max(min(marks), self.floor) if marks else None
 
     def pause(self, job: str, until: Micros) -> None:
-        """Note until when a job is left alone, or evicts nobody (microseconds); 0: it does not wait."""
+        """Set the end of a job's pause or backoff (microseconds); 0: neither."""
         if not until:
             self.retries.pop(job, None)
         elif self.retries.get(job) != until:
@@ -191,38 +190,38 @@ class ClusterState:
             heappush(self.retries_due, (until, job))
 
     def changed(self, moment: Micros, event: str, what: Literal["own", "other", "ran"]) -> None:
-        """Note that something changed: a round is due at the next whole second. The first change stands, whatever their order."""
+        """Record a change: a round is due at the next whole second. The earliest change counts, in any order of arrival."""
         before, found = getattr(self, what), (next_mark(moment), event)
         setattr(self, what, found if before is None else min(before, found))
         self.newest = max(self.newest, moment)
 
     def cause(self) -> str:
-        """Return the id of the first event that asks for a round; empty: time alone does."""
+        """Return the id of the first event that requests a round; empty: only time does."""
         ran = self.ran if self.scheduler.minds_what_runs else None
         return min(filter(None, (self.own, self.other, ran)), default=(0, ""))[1]
 
 
 @dataclass(slots=True)
 class State:
-    """The shard of scheduling."""
+    """State of the shard."""
 
     scheduler: Callable[[Cluster], Scheduler]
-    """Makes the scheduler of a cluster."""
+    """Factory of a cluster's scheduler."""
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     clusters: dict[str, ClusterState] = field(default_factory=dict)
     jobs: dict[str, TrackedJob] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
-    """Cluster of which nothing is known any more → rounds that have ended there."""
+    """Forgotten cluster → number of its rounds."""
     unanswered: list[tuple[Micros, str, str]] = field(default_factory=list)
-    """Heap of decisions: when they count as late, job, id. Derived; those that were answered stay until they come first."""
+    """Heap of decisions: deadline of the answer, job, id. Derived; answered ones remain until they come first."""
     touched: dict[str, None] = field(default_factory=dict)
     stirred: set[str] = field(default_factory=set)
-    """Clusters that were looked up since a timer was asked for: their next rounds may be due at another time. Derived, too."""
+    """Clusters possibly changed since the last query for a timer, whose next rounds may have moved. Derived."""
     rounds_due: list[tuple[Micros, str]] = field(default_factory=list)
-    """Heap of clusters by their next rounds; what is outdated stays until it comes first."""
+    """Heap of next rounds by time and cluster; outdated ones remain until they come first."""
 
     def cluster(self, name: str) -> ClusterState:
-        """Return a cluster, to be changed; it begins to be known with the first fact about it."""
+        """Return a cluster for a change; the first fact about a cluster creates it."""
         self.stirred.add(name)
         found = self.clusters.get(name)
         if found is None:
@@ -236,12 +235,12 @@ class State:
         return found
 
     def rounds(self, name: str) -> int:
-        """Return how many rounds of a cluster have ended."""
+        """Return the number of ended rounds of a cluster."""
         found = self.clusters.get(name)
         return self.ended.get(name, 0) if found is None else found.rounds
 
     def notices(self, name: str) -> int:
-        """Return the number of the last notice that was opened in a cluster; the round that opened it has the same."""
+        """Return the number of the last notice opened in a cluster, which is the number of its round."""
         found = self.clusters.get(name)
         return self.ended.get(name, 0) if found is None else found.opened
 
@@ -251,12 +250,12 @@ class State:
         self.cluster(known.head.cluster).known += 1
 
     def leave(self, known: TrackedJob) -> None:
-        """Forget a job."""
+        """Remove a job."""
         del self.jobs[known.id]
         self.cluster(known.head.cluster).known -= 1
 
     def drop_if_empty(self, name: str) -> bool:
-        """Forget a cluster without jobs, nodes and other objects, but for the number of its rounds: anybody can name one."""
+        """Remove a cluster without jobs and objects, except the number of its rounds: inputs can name any cluster."""
         cluster = self.clusters[name]
         if cluster.known or cluster.things or cluster.model.notices:
             return False
@@ -266,7 +265,7 @@ class State:
         return True
 
     def first_round(self) -> tuple[Micros, ClusterState] | None:
-        """Return when the next round is due (microseconds), and where; of those at one time the cluster that is first by name."""
+        """Return the time of the next round (microseconds) and its cluster; ties go to the first cluster by name."""
         for name in self.stirred:
             cluster = self.clusters.get(name)
             if cluster is not None and cluster.timer != (due := cluster.due()):
