@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Parameter, isfunction, signature
 from io import TextIOBase
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, BinaryIO, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from engine.controls import must_be_text, must_not_be_empty
@@ -48,7 +48,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @cache
     def annotations() -> dict[str, Any]:  # at the first call: some name classes that are defined below
-        return get_type_hints(function)
+        given = {name: wanted for name, wanted in function.__annotations__.items() if name != "return"}
+        return get_type_hints(SimpleNamespace(__annotations__=given), function.__globals__)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -36,6 +36,7 @@ from engine.history.budgets import TenantBudgetStatus
 from engine.history.dead_letters import Letter
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
+from engine.history.event_filter import Selection
 from engine.history.explanation import Explanation
 from engine.history.listing import Filter, JobLine
 from engine.history.preemptions import NoticeView
@@ -89,6 +90,7 @@ __all__ = [
     "RecordExplanation",
     "RequestError",
     "Scheduling",
+    "Selection",
     "SimulationError",
     "Taken",
     "TenantBudgetStatus",

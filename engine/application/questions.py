@@ -19,7 +19,7 @@ from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
 from engine.runtime.settings import Settings
 
-__all__ = ["Questions", "answered", "asked", "meant"]
+__all__ = ["Questions", "meant"]
 
 Behind = Callable[[int, Exception], object]
 
@@ -40,6 +40,7 @@ class Questions:
         self._settings = settings
         self._source = source
         self._projection: Projection | None = None
+        self._behind: Behind | None = None
 
     def close(self) -> None:
         """Close the projection. Idempotent; another question opens it again."""
@@ -47,7 +48,7 @@ class Questions:
             self._projection.close()
             self._projection = None
 
-    def ask(self, model: Callable[[sqlite3.Connection], M], question: Callable[[M], T], behind: Behind | None = None) -> T:
+    def ask(self, model: Callable[[sqlite3.Connection], M], question: Callable[[M], T]) -> T:
         """Return the answer to a question, as of now; see `Projection.ask`.
 
         Raises:
@@ -56,7 +57,26 @@ class Questions:
         """
         if self._projection is None:
             self._projection = Projection(place_of(self._settings.log, os.environ))
-        return self._projection.ask(self._source, model, question, behind=behind)
+        return self._projection.ask(self._source, model, question, behind=self._behind)
+
+    @contextmanager
+    def partial(self, warn: Callable[[str], object]) -> Iterator[None]:
+        """Answer questions of a `with` block as of the last record that can be read; see `Lahar.partial`."""
+        troubles: list[Exception] = []
+
+        def behind(recorded: int, error: Exception) -> None:
+            if not recorded:
+                raise error
+            troubles.append(error)
+            warn(f"the answer is as of {exact(recorded)}; the log cannot be read further")
+
+        self._behind = behind
+        try:
+            yield
+        finally:
+            self._behind = None
+        for error in troubles[-1:]:
+            raise error
 
     def meant(self, given: str) -> str:
         """Return the id of the job that a reference means.
@@ -75,44 +95,7 @@ class Questions:
             return resolve(self._source, given)
 
 
-def asked(
-    settings: Settings,
-    source: SearchableLog,
-    model: Callable[[sqlite3.Connection], M],
-    question: Callable[[M], T],
-    behind: Behind | None = None,
-) -> T:
-    """Return the answer to one question; arguments and errors as in `Questions`."""
-    with closing(Questions(settings, source)) as questions:
-        return questions.ask(model, question, behind)
-
-
 def meant(settings: Settings, source: SearchableLog, given: str) -> str:
     """Return the id of the job that a reference means; arguments and errors as in `Questions`."""
     with closing(Questions(settings, source)) as questions:
         return questions.meant(given)
-
-
-@contextmanager
-def answered(
-    settings: Settings, source: SearchableLog, warn: Callable[[str], object], question: Callable[[JobTables], T]
-) -> Iterator[T]:
-    """Yield the answer to a question.
-
-    If the log cannot be read to its end, calls `warn` with the time of the answer, and raises the error after the block.
-
-    Raises:
-        LogError: the log cannot be read to its end.
-        EventError: an event cannot be read.
-    """
-    troubles: list[Exception] = []
-
-    def behind(recorded: int, error: Exception) -> None:
-        if not recorded:
-            raise error
-        troubles.append(error)
-        warn(f"the answer is as of {exact(recorded)}; the log cannot be read further")
-
-    yield asked(settings, source, JobTables, question, behind)
-    for error in troubles[-1:]:
-        raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final
 
@@ -33,6 +34,7 @@ __all__ = [
     "ReasonOption",
     "ReasonsOption",
     "RecordedOption",
+    "date_time",
     "in_order",
     "moment",
     "several",
@@ -44,13 +46,18 @@ _SUGGESTED: Final = 200
 """Most jobs offered for completion by a shell."""
 
 
-def moment(text: str) -> int:
-    """Return a moment given on the command line (microseconds); a time without an offset is of the zone of `--tz`.
+def date_time(text: str) -> datetime:
+    """Return a moment given on the command line; a time without an offset is of the zone of `--tz`.
 
     Raises:
         ValueError: see `parse_moment`.
     """
-    return to_micros(parse_moment(text, from_micros(now()), SHOWN_ZONE.get()))
+    return parse_moment(text, from_micros(now()), SHOWN_ZONE.get())
+
+
+def moment(text: str) -> int:
+    """Return a moment given on the command line (microseconds); as `date_time`."""
+    return to_micros(date_time(text))
 
 
 def _complete_job(context: typer.Context, incomplete: str) -> list[str]:

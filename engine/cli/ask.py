@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from engine.application.questions import answered, meant
+from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import (
     ClusterOption,
@@ -19,8 +18,8 @@ from engine.cli.arguments import (
     OptionalJob,
     PhasesOption,
     ReasonsOption,
+    date_time,
     in_order,
-    moment,
     several,
 )
 from engine.cli.as_of_tables import show_cluster, show_queues
@@ -28,23 +27,16 @@ from engine.cli.output import Output
 from engine.cli.render import render_job, render_summary
 from engine.events import Data, Event
 from engine.events.envelope import encode, to_cloudevent
-from engine.events.times import EARLIEST, LATEST
-from engine.history.asof import By, ClusterAsOf, job_as_of
-from engine.history.diff import Change, diff, diff_documents
-from engine.history.errors import UnopenedError
-from engine.history.event_filter import Selection, must_be_reasons
+from engine.events.times import EARLIEST, LATEST, to_micros
+from engine.history.diff import Change
+from engine.history.event_filter import Selection
 from engine.history.exact_numbers import dumps
-from engine.history.explain import explain
 from engine.history.formatting import amount, stamp
 from engine.history.formatting import moment as shown_moment
-from engine.history.reading import cluster_facts, events_of, job_events
+from engine.history.moment_argument import By
 from engine.history.sentences import describe
-from engine.history.timeline import draw, timeline
-from engine.history.why_node import why_node
-from engine.log.port import Searchable
-from engine.log.producer_time import wall_clock
+from engine.history.timeline import draw
 from engine.runtime.errors import NotFoundError as NotThereError
-from engine.runtime.opening import opened
 
 __all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 
@@ -61,10 +53,8 @@ def summary(
 ) -> None:
     """Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with (
-        opened(settings) as source,
-        answered(settings, source, output.warn, lambda jobs: jobs.summary(include_other=other, cluster=cluster)) as result,
-    ):
+    with Lahar.opened(settings) as opened, opened.partial(output.warn):
+        result = opened.summary(cluster=cluster, other=other)
         if output.as_json:
             output.line(dumps(result))
         else:
@@ -108,13 +98,10 @@ def why(
         raise ValueError("give a job, an event or --node NAME, and only one of them")
     if node is not None and at is not None:
         raise ValueError("--at is for jobs and their replicas")
-    known = None if at is None else moment(at)
+    known = None if at is None else date_time(at)
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with opened(settings) as source:
-        if node is not None:
-            answer = why_node(source, node, cluster)
-        else:
-            answer = explain(source, lambda job: meant(settings, source, job), what or "", replica, known, wall_clock())
+    with Lahar.opened(settings) as opened:
+        answer = opened.why(what or "", replica, at=known) if node is None else opened.why_node(node, cluster=cluster)
     if output.as_json:
         output.record(answer.document())
         return
@@ -126,10 +113,8 @@ def why(
 def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Draw a job's three levels with their attempts over time."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with opened(settings) as source:
-        line = timeline(events_of(source, meant(settings, source, job)))
-    if line is None:
-        raise UnopenedError(job)
+    with Lahar.opened(settings) as opened:
+        line = opened.timeline(job)
     if output.as_json:
         output.record(line.document())
     else:
@@ -164,11 +149,10 @@ def history(
     first, last = in_order(since, until, "--since is later than --until")
     begin, end = EARLIEST if first is None else first, LATEST if last is None else last
     selection = Selection(node, several(reason), several(phase))
-    with opened(settings) as source:
-        must_be_reasons(source, selection.reasons)
-        events = events_of(source, meant(settings, source, job))
+    with Lahar.opened(settings) as opened:
+        events = opened.history(job, selection)
     for event in events:
-        if begin <= event.time <= end and selection.passes(event.data):
+        if begin <= event.time <= end:
             show_event(output, event)
 
 
@@ -218,16 +202,18 @@ def as_of(
     output = output_of(context, as_json)
     if job is not None and queue is not None:
         raise ValueError("give a job or --queue, not both")
-    at, by = moment(time), _by(known=known)
+    at, by = date_time(time), _by(known=known)
     settings = settings_of(context, log)
-    with opened(settings) as source, output.busy("reading the log"):
+    with Lahar.opened(settings) as opened, output.busy("reading the log"):
         if job is None:
-            document = _cluster(source, at, by)
+            document = opened.as_of(at, by=by).document()
         else:
-            view = job_as_of(events_of(source, meant(settings, source, job)), at, by)
+            view = opened.as_of(at, job, by=by)
     if job is not None:
         if view is None:
-            raise NotThereError("job", f"{job} at {shown_moment(at)}", f"it was opened later; `lahar history {job}` shows when")
+            raise NotThereError(
+                "job", f"{job} at {shown_moment(to_micros(at))}", f"it was opened later; `lahar history {job}` shows when"
+            )
         if output.as_json:
             output.line(dumps(view.document()))
         else:
@@ -246,13 +232,6 @@ def as_of(
 
 def _by(*, known: bool) -> By:
     return "recordedtime" if known else "time"
-
-
-def _cluster(source: Searchable, at: int, by: By) -> dict[str, Any]:
-    cluster = ClusterAsOf(at, by)
-    for event in chain(cluster_facts(source), job_events(source)):
-        cluster.add(event)
-    return cluster.document()
 
 
 def _queue_of(queues: Iterable[str], wanted: str) -> str | None:
@@ -286,29 +265,13 @@ def diff_command(
     Exit code 1 if anything did.
     """
     output = output_of(context, as_json)
-    first, second, by = moment(before), moment(after), _by(known=known)
+    first, second, by = date_time(before), date_time(after), _by(known=known)
     settings = settings_of(context, log)
-    with opened(settings) as source, output.busy("reading the log"):
-        if job is None:
-            documents = [_cluster(source, at, by) for at in (first, second)]
-            for document in documents:
-                del document["as_of"], document["by"]  # parts of the question
-                document["jobs"] = _by_name(document["jobs"])
-            changes = diff_documents(*documents)
-        else:
-            events = events_of(source, meant(settings, source, job))
-            changes = diff(job_as_of(events, first, by), job_as_of(events, second, by))
+    with Lahar.opened(settings) as opened, output.busy("reading the log"):
+        changes = opened.diff(first, second, job, by=by)
     _show_changes(output, changes)
     if changes:
         raise typer.Exit(1)
-
-
-def _by_name(jobs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what is compared of jobs, by `namespace/name@id`, which names a job whatever others have its name by then."""
-    return {
-        f"{job['namespace']}/{job['name']}@{job['id']}": {field: job[field] for field in ("phase", "reason", "queue", "live")}
-        for job in jobs
-    }
 
 
 def _show_changes(output: Output, changes: list[Change]) -> None:

@@ -13,9 +13,9 @@ from engine.cli.ask import show_event
 from engine.cli.output import Output
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
-from engine.history.event_filter import Selection, must_be_reasons
+from engine.history.event_filter import Followed, Selection, must_be_reasons
 from engine.history.job_names import JobNames
-from engine.history.subscribe import CaughtUp, Followed, Start, Subscription, Wanted
+from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.history.token import is_token
 from engine.log.errors import LogError
 from engine.log.port import Record

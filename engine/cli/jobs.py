@@ -6,19 +6,14 @@ from typing import Annotated
 
 import typer
 
-from engine.application.questions import answered, meant
+from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, ClusterOption, JobArgument, NamespaceOption, moment, several
 from engine.cli.output import Output
 from engine.cli.render import render_job, whole_table
-from engine.history.errors import UnopenedError
-from engine.history.event_filter import must_be_reasons
 from engine.history.exact_numbers import dumps
-from engine.history.fold import fold
 from engine.history.formatting import length, stamp
 from engine.history.listing import Filter, JobLine
-from engine.history.reading import events_of
-from engine.runtime.opening import opened
 from statemachines.vocabulary import JOB_PHASES
 
 __all__ = ["jobs"]
@@ -66,10 +61,9 @@ def list_jobs(
         other,
     )
     settings = settings_of(context, log)
-    with opened(settings) as source:
-        must_be_reasons(source, wanted.reasons, of_phases=True)
-        with answered(settings, source, output.warn, lambda jobs: jobs.lines(wanted)) as lines:
-            _show_lines(output, lines if limit is None else lines[-limit:])
+    with Lahar.opened(settings) as opened, opened.partial(output.warn):
+        lines = opened.jobs(wanted)
+        _show_lines(output, lines if limit is None else lines[-limit:])
 
 
 def _show_lines(output: Output, lines: list[JobLine]) -> None:
@@ -109,10 +103,8 @@ def _ran(line: JobLine) -> str:
 def show(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Show a job's present state: phase, tasks, attempts, timers."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with opened(settings) as source:
-        view = fold(events_of(source, meant(settings, source, job)))
-    if view is None:
-        raise UnopenedError(job)
+    with Lahar.opened(settings) as opened:
+        view = opened.job(job)
     if output.as_json:
         output.line(dumps(view.document()))
         return

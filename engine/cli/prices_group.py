@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from engine.application.apply import part_of
+from engine.application.client import Lahar
 from engine.application.files import read_given
 from engine.application.places import Place
 from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters, unpriced_times
-from engine.application.questions import answered
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.history.reading import cluster_facts
 from engine.log.errors import LogUnavailableError
@@ -44,11 +44,9 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
     place, spec = _read(file, settings.cluster)
     not_billed: list[str] = []
     try:
-        with (
-            opened(settings) as source,
-            answered(settings, source, output.warn, lambda jobs: jobs.summary(include_other=True)) as used,
-        ):
-            book, faults = check_book(spec, cluster_facts(source), now())
+        with Lahar.opened(settings) as source, source.partial(output.warn):
+            used = source.summary(other=True)
+            book, faults = check_book(spec, cluster_facts(source.log), now())
             not_billed = list(used["not_billed"])
     except LogUnavailableError as error:
         output.note(f"only the file itself was checked: {error}")

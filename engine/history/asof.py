@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from engine.events import Data, Event
 from engine.events.inputs import OTHER, NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
@@ -12,15 +12,13 @@ from engine.events.jobs import JobOpened
 from engine.events.times import format_time
 from engine.history.fold import Clock, begun, fold
 from engine.history.listing import in_order
+from engine.history.moment_argument import By
 from engine.history.view import AttemptView, JobView
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from statemachines.spec import gpus_of
 from statemachines.vocabulary import LIVE_ATTEMPT_PHASES
 
-__all__ = ["By", "ClusterAsOf", "job_as_of"]
-
-By = Literal["time", "recordedtime"]
-"""`time`: the state at the time, by all that is known today. `recordedtime`: the state that was known at the time."""
+__all__ = ["ClusterAsOf", "job_as_of"]
 
 _Key = tuple[str, str]
 """Cluster and name."""
@@ -124,6 +122,15 @@ class ClusterAsOf:
             "nodes": {self._shown(key): self._node(key, held[key]) for key in sorted(held)},
             "jobs": [_line(job) for job in sorted(self._jobs.values(), key=in_order) if job.kind != OTHER],
         }
+
+    def compared(self) -> dict[str, Any]:
+        """Return the parts of the document to compare with another moment's; jobs are keyed by `namespace/name@id`."""
+        document = self.document()
+        jobs = {
+            f"{job['namespace']}/{job['name']}@{job['id']}": {field: job[field] for field in ("phase", "reason", "queue", "live")}
+            for job in document["jobs"]
+        }
+        return {name: document[name] for name in ("jobs_by_phase", "queues", "nodes")} | {"jobs": jobs}
 
     def _node(self, key: _Key, attempts: list[AttemptView]) -> dict[str, Any]:
         node = self._facts.nodes.get(key)

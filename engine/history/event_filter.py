@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Literal
 
 from engine.events import Data, Topic
 from engine.events.decisions import DecisionAccepted
@@ -19,7 +19,10 @@ from statemachines.errors import UnknownNameError
 from statemachines.names import must_be_known
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
 
-__all__ = ["Selection", "full_type", "must_be_reasons", "must_be_types"]
+__all__ = ["Followed", "Selection", "full_type", "must_be_reasons", "must_be_types"]
+
+Followed = Literal["job-events", "budgets"]
+"""Topics of subscriptions. Of budgets the filters are tenant and types."""
 
 _PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES)))
 """Phases of all levels."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from engine.arguments import RequestError
 from engine.events.times import Micros, from_micros, to_micros
 from engine.log.producer_time import wall_clock
 from engine.moments import parse_moment
 
-__all__ = ["moment_of"]
+__all__ = ["By", "moment_of"]
+
+By = Literal["time", "recordedtime"]
+"""`time`: the state at the time, by all that is known today. `recordedtime`: the state that was known at the time."""
 
 
 def moment_of(given: datetime | str | Micros) -> Micros:

@@ -16,17 +16,14 @@ from engine.events import Event, Message, Topic, decode
 from engine.events.job_state import LabelledJob
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 from engine.history.errors import ForeignTokenError, HistoryError
-from engine.history.event_filter import Selection, full_type, must_be_types
+from engine.history.event_filter import Followed, Selection, full_type, must_be_types
 from engine.history.token import Place, check, digest_of, read_token, write_token
 from engine.log.port import Log, Partition, Record
 from engine.log.ranges import records_between
 from statemachines.names import must_be_known
 from statemachines.vocabulary import Level
 
-__all__ = ["CaughtUp", "Followed", "Start", "Subscription", "Wanted", "level_of"]
-
-Followed = Literal["job-events", "budgets"]
-"""What can be subscribed to. Of budgets the filters are tenant and types."""
+__all__ = ["CaughtUp", "Start", "Subscription", "Wanted", "level_of"]
 
 _READ: Final = 500
 _WAIT: Final = 1.0

@@ -50,7 +50,7 @@ def test_a_job_that_is_given_notice_is_saved_and_stopped_early(
 ) -> None:
     assert given.data.deadline is not None
     monkeypatch.setattr("time.time", lambda: given.recordedtime / 1e6)
-    monkeypatch.setattr("engine.application.client.wall_clock", lambda: given.recordedtime + 60_000_000)
+    monkeypatch.setattr("engine.application.producer.wall_clock", lambda: given.recordedtime + 60_000_000)
     example: Agent = runpy.run_path(str(EXAMPLES / "agents" / "checkpoint.py"))["checkpoint"]
     monkeypatch.chdir(tmp_path)
     asyncio.run(example.function(given))

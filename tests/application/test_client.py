@@ -20,6 +20,7 @@ import lahar
 from engine.effects.notice import Notice
 from engine.effects.registry import Registry, callback
 from engine.events.jobs import JobOpened, JobPhaseChanged
+from engine.events.times import from_micros
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.watchdog import ENDED
 from engine.projection.projection import Projection
@@ -110,6 +111,17 @@ def test_commands_and_custom_events_are_answered(log: lahar.Lahar) -> None:
     aborted = log.command("ml/train", "AbortJob", by="ann", reason="wrong data")
     assert aborted.events[0].type == "lahar.job.action_taken.v1"
     assert "ann" in " ".join(log.why("ml/train").sentences())
+
+
+def test_the_past_is_compared_selected_and_explained(log: lahar.Lahar) -> None:
+    log.submit(JOB)
+    submitted = log.jobs()[0].submitted
+    log.command("ml/train", "AbortJob")
+    assert ("phase", None, "Aborting") in log.diff("2020-01-01", "now", "ml/train")
+    assert "jobs_by_phase.Aborting" in [change.path for change in log.diff("2020-01-01", "now")]
+    (aborting,) = log.history("ml/train", lahar.Selection(phases=frozenset({"Aborting"})))
+    assert aborting.type == "lahar.job.phase_changed.v1"
+    assert "Aborting" not in log.why("ml/train", at=from_micros(submitted)).sentences()[0]
 
 
 def test_observations_become_jobs(log: lahar.Lahar) -> None:
@@ -360,6 +372,8 @@ CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
     "why": lambda log: log.why("ml/train"),
     "why_node": lambda log: log.why_node("n1"),
     "as_of": lambda log: log.as_of(datetime.now(UTC), "ml/train"),
+    "diff": lambda log: log.diff("-1h", "now"),
+    "partial": lambda log: log.partial(print),
     "timeline": lambda log: log.timeline("ml/train"),
     "summary": lambda log: log.summary(),
     "what_if": lambda log: log.what_if(queues="queues.yaml"),
@@ -379,8 +393,8 @@ def test_a_log_that_is_closed_says_so(log: lahar.Lahar, call: str) -> None:
 
 
 def test_every_call_is_tried_on_a_closed_log() -> None:
-    public = {name for name in vars(lahar.Lahar) if not name.startswith("_")}
-    assert public - {"close", "log"} == set(CALLS)
+    public = {name for name in dir(lahar.Lahar) if not name.startswith("_")}
+    assert public - {"close", "log", "opened"} == set(CALLS)
 
 
 def test_a_subscription_of_a_file_that_was_closed_says_so(tmp_path: Path) -> None:

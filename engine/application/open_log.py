@@ -1,0 +1,75 @@
+"""A log that a program has open: its questions and its engine live until it is closed."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from engine.application.questions import Questions
+from engine.log.errors import LogUnavailableError
+from engine.log.port import SearchableLog
+from engine.runtime.opening import open_log
+from engine.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.runtime.engine import Engine
+
+__all__ = ["OpenLog"]
+
+
+class OpenLog:
+    """An open log; a context manager, for one thread at a time."""
+
+    def __init__(self, log: SearchableLog, settings: Settings, *, process: bool = True) -> None:
+        """Use an open log.
+
+        Args:
+            log: the log; `close` closes it.
+            settings: of this process.
+            process: process inputs here, unless another process runs the log.
+        """
+        self._log: Final = log
+        self._settings: Final = settings
+        self._asking: Final = Questions(settings, log)
+        self._process = process
+        self._engine: Engine | None = None
+        self._closed = False
+
+    @classmethod
+    def opened(cls, settings: Settings, *, create: bool = False, readonly: bool = True) -> Self:
+        """Open the log of some settings; arguments and errors as of `engine.runtime.opening.open_log`."""
+        return cls(open_log(settings.log, create=create, readonly=readonly), settings)
+
+    @property
+    def log(self) -> SearchableLog:
+        """The log itself.
+
+        Raises:
+            LogUnavailableError: it is closed.
+        """
+        self._must_be_open()
+        return self._log
+
+    @property
+    def _questions(self) -> Questions:
+        self._must_be_open()
+        return self._asking
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise LogUnavailableError(f"{self._settings.log} is closed; open it again with lahar.open")
+
+    def close(self) -> None:
+        """Close the log. Idempotent."""
+        self._closed = True
+        self._asking.close()
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
