@@ -40,7 +40,9 @@ from engine.history.event_filter import Selection
 from engine.history.explanation import Explanation
 from engine.history.listing import Filter, JobLine
 from engine.history.preemptions import NoticeView
+from engine.history.status import ShardStatus
 from engine.history.timeline import Timeline
+from engine.history.verify import Verdict
 from engine.history.view import JobView
 from engine.log.errors import LogError
 from engine.scheduling.errors import ConfigurationError
@@ -91,6 +93,7 @@ __all__ = [
     "RequestError",
     "Scheduling",
     "Selection",
+    "ShardStatus",
     "SimulationError",
     "Taken",
     "TenantBudgetStatus",
@@ -100,6 +103,7 @@ __all__ = [
     "Unfinished",
     "UnknownNameError",
     "UnopenedError",
+    "Verdict",
     "__version__",
     "open",
 ]

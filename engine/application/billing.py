@@ -46,7 +46,7 @@ from engine.log.producer_time import wall_clock
 from engine.projection.usage_tables import RunFilter, UsageTables
 from statemachines.errors import LaharError
 
-__all__ = ["Bills", "PeriodError", "close_period"]
+__all__ = ["Bills", "PeriodError", "RunFilter", "close_period"]
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import chain
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from engine.history.dead_letters import Letter
     from engine.history.diff import Change
     from engine.history.explanation import Explanation
+    from engine.history.status import ShardStatus
     from engine.history.timeline import Timeline
+    from engine.history.verify import Verdict
     from engine.history.view import JobView
     from engine.simulation.comparison import Comparison
 
@@ -177,6 +179,30 @@ class Lahar(Producer):
         """
         return self._questions.ask(JobTables, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 
+    def verify(self) -> Iterator[Verdict]:
+        """Yield for each shard whether its snapshot equals its history, and each input that it took has one outcome."""
+        from engine.history.input_check import InputCheck
+        from engine.history.verify import verify_shard
+        from engine.processor.partitions import shard_count
+        from engine.runtime.stages import stages_of
+
+        for stage in stages_of(self._settings):
+            check = InputCheck(self.log, [topic for topic, _ in stage.inputs])
+            for number in range(shard_count(self.log, stage)):
+                yield verify_shard(self.log, stage, number, check)
+
+    def status(self) -> list[ShardStatus]:
+        """Return the position and lag of each shard."""
+        from engine.history.status import shard_status
+        from engine.processor.partitions import shard_count
+        from engine.runtime.stages import stages_of
+
+        return [
+            shard_status(self.log, stage, number)
+            for stage in stages_of(self._settings)
+            for number in range(shard_count(self.log, stage))
+        ]
+
     def dead_letters(self, *, discarded: bool = False) -> list[Letter]:
         """Return the open dead letters, oldest first; with `discarded` the discarded ones too."""
         return [letter for letter in latest_letters(self.log) if discarded or letter.discarded is None]
@@ -204,13 +230,13 @@ class Lahar(Producer):
         """
         from engine.application.scheduling import Scheduling
 
-        return Scheduling(self._questions, self.log, self._settings, hosted=True)
+        return Scheduling(self._questions, self.log, self._settings, hosted=self._hosted)
 
     def scheduling_at(self, moment: datetime | str) -> Scheduling:
         """Return queues, nodes, tenants and pod groups as they stood at a moment (see `as_of`); errors as of `scheduling`."""
         from engine.application.scheduling import Scheduling
 
-        return Scheduling(self._questions, self.log, self._settings, at=moment_of(moment), hosted=True)
+        return Scheduling(self._questions, self.log, self._settings, at=moment_of(moment), hosted=self._hosted)
 
     def what_if(
         self,
@@ -224,6 +250,9 @@ class Lahar(Producer):
         end: datetime | str | None = None,
         jobs: Sequence[str] = (),
         cluster: str | None = None,
+        recorded: str | Path | None = None,
+        on_start: Callable[[int], object] = lambda _: None,
+        on_progress: Callable[[int], object] = lambda _: None,
     ) -> Comparison:
         """Simulate the history with other rules, and with its own; the log is only read.
 
@@ -237,6 +266,9 @@ class Lahar(Producer):
             end: only until then; default until the jobs are over.
             jobs: jobs with figures of their own.
             cluster: which cluster, if several have jobs.
+            recorded: file with the actions and plugins that the history had; default those that it records.
+            on_start: called with the number of jobs to simulate, before both simulations.
+            on_progress: called with the number of jobs that are over, of both simulations together.
 
         Raises:
             SimulationError: nothing is different, or there is nothing to simulate.
@@ -247,10 +279,11 @@ class Lahar(Producer):
         from engine.application.whatif import OtherRules, Window, what_if
 
         first, last = (None if moment is None else moment_of(moment) for moment in (begin, end))
-        files = [None if file is None else Path(file) for file in (scheduler, queues, nodes)]
+        files = [None if file is None else Path(file) for file in (scheduler, queues, nodes, recorded)]
         rules = OtherRules(files[0], files[1], files[2], add_nodes, like)
         named = {job: self._questions.meant(job) for job in jobs}
-        return what_if(self.log, self._settings, Window(first, last, cluster, named), rules)
+        window = Window(first, last, cluster, named)
+        return what_if(self.log, self._settings, window, rules, recorded=files[3], on_start=on_start, on_progress=on_progress)
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

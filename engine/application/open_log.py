@@ -20,25 +20,27 @@ __all__ = ["OpenLog"]
 class OpenLog:
     """An open log; a context manager, for one thread at a time."""
 
-    def __init__(self, log: SearchableLog, settings: Settings, *, process: bool = True) -> None:
+    def __init__(self, log: SearchableLog, settings: Settings, *, process: bool = True, hosted: bool = True) -> None:
         """Use an open log.
 
         Args:
             log: the log; `close` closes it.
             settings: of this process.
             process: process inputs here, unless another process runs the log.
+            hosted: whether this code runs inside another program (`Engine`).
         """
         self._log: Final = log
         self._settings: Final = settings
         self._asking: Final = Questions(settings, log)
         self._process = process
+        self._hosted = hosted
         self._engine: Engine | None = None
         self._closed = False
 
     @classmethod
     def opened(cls, settings: Settings, *, create: bool = False, readonly: bool = True) -> Self:
-        """Open the log of some settings; arguments and errors as of `engine.runtime.opening.open_log`."""
-        return cls(open_log(settings.log, create=create, readonly=readonly), settings)
+        """Open the log of a command's settings; arguments and errors as of `engine.runtime.opening.open_log`."""
+        return cls(open_log(settings.log, create=create, readonly=readonly), settings, hosted=False)
 
     @property
     def log(self) -> SearchableLog:

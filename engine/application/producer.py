@@ -271,7 +271,7 @@ class Producer(OpenLog):
     def _feed(self) -> Iterator[Feed]:
         from engine.application.feed import Feed
 
-        feed = Feed(self.log, self._settings, _Logged(), process=self._process, engine=self._engine, hosted=True)
+        feed = Feed(self.log, self._settings, _Logged(), process=self._process, engine=self._engine, hosted=self._hosted)
         try:
             yield feed
         finally:

@@ -16,6 +16,7 @@ from engine.events.times import Micros
 from engine.history.errors import NoPodGroupError, only_one
 from engine.history.fold import fold
 from engine.history.reading import events_of
+from engine.history.waiting import Waiting, waiting_of
 from engine.log.port import Position, Record, SearchableLog, ShardId, ShardView
 from engine.log.ranges import RECORDED, records_between
 from engine.processor.partitions import input_partitions
@@ -148,6 +149,10 @@ class Scheduling:
         if found is None:
             raise NoPodGroupError(job, self._why_no_group(ident))
         return found
+
+    def waiting(self, job: str) -> Waiting | None:
+        """Return why a job's pod group waits; `None`: it does not, or no event says why."""
+        return waiting_of(self._source, self._meant(job), self.at)
 
     def _why_no_group(self, job: str) -> str:
         view = fold(events_of(self._source, job))

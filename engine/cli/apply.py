@@ -10,9 +10,8 @@ import typer
 from engine.application.apply import all_parts, apply_parts
 from engine.application.files import read_objects
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import NoProcessOption, RecordedOption, moment
+from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
 from engine.cli.input_outcomes import finish, new_feed
-from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import opened
 
 __all__ = ["apply"]
@@ -43,7 +42,7 @@ def apply(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    recorded = now() if at is None else moment(at)
+    recorded = recorded_at(at)
     given = ((str(file), document) for file in files for document in read_objects(file))
     parts = all_parts(settings.cluster, given, recorded, settings.accelerators)
     with opened(settings, create=True, readonly=False) as target:

@@ -37,6 +37,7 @@ __all__ = [
     "date_time",
     "in_order",
     "moment",
+    "recorded_at",
     "several",
 ]
 
@@ -58,6 +59,11 @@ def date_time(text: str) -> datetime:
 def moment(text: str) -> int:
     """Return a moment given on the command line (microseconds); as `date_time`."""
     return to_micros(date_time(text))
+
+
+def recorded_at(at: str | None) -> int:
+    """Return the recorded time of an input (microseconds): that of `--at`, or now."""
+    return now() if at is None else moment(at)
 
 
 def _complete_job(context: typer.Context, incomplete: str) -> list[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.application.billing import Bills
+from engine.application.billing import Bills, RunFilter
 from engine.billing.invoice import Bill, without_price
 from engine.cli.output import Output
 from engine.history.closings import Closing
 from engine.history.formatting import plural
-from engine.projection.usage_tables import RunFilter
 
 __all__ = ["BUT_OTHER", "asked_for", "note_closing", "note_if_empty", "warn_uncharged", "warn_unpriced"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated, Final
 
@@ -12,14 +12,14 @@ import typer
 from rich.text import Text
 
 from engine.application.billing import Bills, close_period
-from engine.application.questions import Questions
+from engine.application.client import Lahar
 from engine.billing.exports.formats import FORMATS
 from engine.billing.exports.invoice_files import INVOICE_FORMATS, write_invoices
 from engine.billing.exports.json_lines import write_records
 from engine.billing.invoice import rounded
 from engine.billing.records import Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment
+from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment, recorded_at
 from engine.cli.bill_notes import BUT_OTHER, asked_for, note_closing, note_if_empty, warn_uncharged, warn_unpriced
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.invoice_tables import show_lines, show_sums
@@ -33,9 +33,7 @@ from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import TenantBudgetStatus
 from engine.history.formatting import exact, plural
 from engine.history.formatting import moment as when
-from engine.log.producer_time import wall_clock as now
 from engine.runtime.errors import FINDING
-from engine.runtime.opening import opened
 from engine.runtime.settings import Settings
 from engine.runtime.stages import BILLING_OFF
 
@@ -105,8 +103,8 @@ def _row(record: Record) -> tuple[str, ...]:
 def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
     if output is not None and not settings.billing:
         output.note(BILLING_OFF)
-    with opened(settings) as source, closing(Questions(settings, source)) as questions:
-        yield Bills(questions, source, settings.cluster)
+    with Lahar.opened(settings) as opened:
+        yield opened.bills
 
 
 @billing.command(
@@ -326,14 +324,11 @@ def close(
     output, settings = output_of(context, as_json), settings_of(context, log)
     if not settings.billing:
         output.note(BILLING_OFF)
-    with opened(settings, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
-        with closing(Questions(settings, target)) as questions:
-            recorded = now() if at is None else moment(at)
-            bills = Bills(questions, target, settings.cluster)
-            month = close_period(feed, bills, settings.cluster, period, by, recorded)
-            finish(feed, output)
-            closed = period in bills.closed()
+    with Lahar.opened(settings, readonly=False) as opened:
+        feed, bills = new_feed(opened.log, settings, output, process=not no_process), opened.bills
+        month = close_period(feed, bills, settings.cluster, period, by, recorded_at(at))
+        finish(feed, output)
+        closed = period in bills.closed()
     start, end = format_time(month.start), format_time(month.end)
     if output.as_json:
         output.record({"period": period, "start": start, "end": end, "closed": closed})

@@ -16,13 +16,12 @@ from engine.application.live_names import must_be_free
 from engine.application.places import Place
 from engine.application.questions import Questions, meant
 from engine.cli.app import JsonOption, LogOption, output_of, settings_of
-from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption, moment
+from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption, recorded_at
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.jobs import jobs
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.history.reading import cluster_of
 from engine.kubernetes.reading.identity import job_name
-from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import opened
 from statemachines.names import must_be_known
 from statemachines.vocabulary import USER_ACTIONS
@@ -50,7 +49,7 @@ def submit(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     command = by_id or str(uuid4())
-    recorded = now() if at is None else moment(at)
+    recorded = recorded_at(at)
     manifests = read_manifests(file)
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
@@ -167,7 +166,7 @@ def issue(
     """Append a command or a custom event of a job, and show what became of it."""
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    recorded = now() if at is None else moment(at)
+    recorded = recorded_at(at)
     with opened(settings, readonly=False) as target:
         ident = meant(settings, target, job)
         message = command_message(cluster_of(target, ident), ident, data, by_id or str(uuid4()), recorded)

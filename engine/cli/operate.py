@@ -12,20 +12,19 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from engine.application.client import Lahar
 from engine.application.questions import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, in_order
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.history.export_lines import contents_of
-from engine.history.input_check import InputCheck
 from engine.history.readable_records import Damage
 from engine.history.transfer import export_job, export_log, import_log
-from engine.history.verify import verify_shard
+from engine.history.verify import Verdict
 from engine.kubernetes.reading.object_files import standard_input
 from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog
-from engine.processor.partitions import shard_count
 from engine.runtime.engine import run_lock
 from engine.runtime.errors import FINDING
 from engine.runtime.opening import is_shared, open_log, opened
@@ -46,18 +45,19 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     differs = False
-    with opened(settings) as source:
-        for stage in stages_of(settings):
-            with output.busy(f"reading the inputs of {stage.name}"):
-                input_check = InputCheck(source, [topic for topic, _ in stage.inputs])
-            for number in range(shard_count(source, stage)):
-                with output.busy(f"folding shard {stage.name}/{number}"):
-                    verdict = verify_shard(source, stage, number, input_check)
-                differs |= not verdict.ok
-                if output.as_json:
-                    output.record(verdict.document())
-                else:
-                    output.console.print(verdict.sentence(), soft_wrap=True)
+    with Lahar.opened(settings) as opened:
+        verdicts = opened.verify()
+
+        def verdict_of_next() -> Verdict | None:
+            with output.busy("folding a shard"):
+                return next(verdicts, None)
+
+        for verdict in iter(verdict_of_next, None):
+            differs |= not verdict.ok
+            if output.as_json:
+                output.record(verdict.document())
+            else:
+                output.console.print(verdict.sentence(), soft_wrap=True)
     if differs:
         raise typer.Exit(FINDING)
 

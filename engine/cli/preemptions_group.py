@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from engine.application.preemptions import Preemptions
-from engine.application.questions import Questions
+from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption
 from engine.cli.job_commands import issue
@@ -17,8 +15,7 @@ from engine.cli.render import whole_table
 from engine.cli.standings import NONE
 from engine.events.inputs import CommandIssued
 from engine.history.formatting import moment, stamp
-from engine.history.preemptions import NoticeView, notice_named, told
-from engine.runtime.opening import opened
+from engine.history.preemptions import NoticeView, told
 
 __all__ = ["preemptions"]
 
@@ -37,8 +34,8 @@ def list_notices(
 ) -> None:
     """List the open notices, the oldest first."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with opened(settings) as source, closing(Questions(settings, source)) as questions:
-        asked = Preemptions(questions, source)
+    with Lahar.opened(settings) as opened:
+        asked = opened.preemptions
         found = asked.notices(ended=everything, queue=queue)
         names = asked.names(found)
     if output.as_json:
@@ -68,8 +65,8 @@ def _state(notice: NoticeView) -> str:
 def show_notice(context: typer.Context, notice: NoticeArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Show a notice: its jobs, and everything that became of it, in order."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with opened(settings) as source, closing(Questions(settings, source)) as questions:
-        asked = Preemptions(questions, source)
+    with Lahar.opened(settings) as opened:
+        asked = opened.preemptions
         found = asked.notice(notice)
         names = asked.names([found])
     if output.as_json:
@@ -117,8 +114,8 @@ def withdraw(
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw a notice: its victims run on, and its preemptor is given no other."""
-    with opened(settings_of(context, log)) as source:
-        found = notice_named(source, notice)
+    with Lahar.opened(settings_of(context, log)) as opened:
+        found = opened.preemptions.notice(notice)
     if found.state != "Open":  # the command is about the preemptor, which another notice may have by now
         raise ValueError(f"notice {found.id} has ended: {found.state} ({found.change})")
     data = CommandIssued("WithdrawNotice", by, reason, notice=found.id)

@@ -9,7 +9,7 @@ import typer
 
 from engine.application.queue_state import change_queue_state
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import NoProcessOption, RecordedOption, moment
+from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.render import whole_table
 from engine.cli.standings import (
@@ -29,7 +29,6 @@ from engine.cli.standings import (
     unit_text,
 )
 from engine.history.formatting import amount
-from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import opened
 from engine.scheduling.status import QueueStatus
 
@@ -49,7 +48,7 @@ def list_queues(
     as_json: JsonOption = False,
 ) -> None:
     """List queues with what they hold, what they deserve, and how many of their jobs wait."""
-    output, found = answer(context, log, as_json, lambda asked, _: asked.queues(cluster), at)
+    output, found = answer(context, log, as_json, lambda asked: asked.queues(cluster), at)
     headings = ("QUEUE", "STATE", "WEIGHT", "HOLDS/DESERVES", "SHARE", "JOBS", "WAITING")
     rows = (
         (
@@ -95,7 +94,7 @@ def show_queue(
     as_json: JsonOption = False,
 ) -> None:
     """Show a queue: its share of each resource, its jobs, and who waits for what, in order."""
-    output, queue = answer(context, log, as_json, lambda asked, _: asked.queue(name, cluster), at)
+    output, queue = answer(context, log, as_json, lambda asked: asked.queue(name, cluster), at)
     if shown_as_json(output, queue):
         return
     facts = [queue.state, f"weight {queue.weight}", f"priority {queue.priority}"]
@@ -164,7 +163,7 @@ def _change(
     process: bool,
 ) -> None:
     output, settings = output_of(context, as_json), settings_of(context, log)
-    recorded = now() if at is None else moment(at)
+    recorded = recorded_at(at)
     with opened(settings, readonly=False) as target:
         feed = new_feed(target, settings, output, process=process)
         changed = change_queue_state(feed, target, name, state, recorded, cluster=cluster, warn=output.warn)

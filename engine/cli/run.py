@@ -9,18 +9,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import MetricsOption
 from engine.cli.output import Output
 from engine.history.exact_numbers import dumps
 from engine.history.formatting import exact, length
-from engine.history.status import ShardStatus, shard_status
-from engine.processor.partitions import shard_count
+from engine.history.status import ShardStatus
 from engine.runtime import run as processes
 from engine.runtime.engine import run_lock
 from engine.runtime.logging_config import written
-from engine.runtime.opening import is_shared, opened
-from engine.runtime.stages import stages_of
+from engine.runtime.opening import is_shared
 
 __all__ = ["run", "status"]
 
@@ -69,10 +68,8 @@ def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    with opened(settings) as source, output.busy("recovering"):
-        shards = [
-            shard_status(source, stage, number) for stage in stages_of(settings) for number in range(shard_count(source, stage))
-        ]
+    with Lahar.opened(settings) as opened, output.busy("recovering"):
+        shards = opened.status()
         lock = run_lock(settings)
         held = lock is not None and lock.is_held()
     if output.as_json:

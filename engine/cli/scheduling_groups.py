@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from engine.application.scheduling import Scheduling
 from engine.cli.app import JsonOption, LogOption, Panel, group
 from engine.cli.arguments import JobArgument
 from engine.cli.render import whole_table
@@ -25,9 +24,7 @@ from engine.cli.standings import (
     shown_as_json,
 )
 from engine.history.formatting import plural
-from engine.history.waiting import Waiting, waiting_of
-from engine.log.port import SearchableLog
-from engine.scheduling.status import GroupStatus, NodeStatus
+from engine.scheduling.status import NodeStatus
 
 __all__ = ["nodes", "pod_groups", "tenants"]
 
@@ -47,7 +44,7 @@ def list_nodes(
     as_json: JsonOption = False,
 ) -> None:
     """List nodes with what is used and idle."""
-    output, found = answer(context, log, as_json, lambda asked, _: asked.nodes(cluster), at)
+    output, found = answer(context, log, as_json, lambda asked: asked.nodes(cluster), at)
     rows = (
         (
             node.name,
@@ -78,7 +75,7 @@ def show_node(
     as_json: JsonOption = False,
 ) -> None:
     """Show a node: what it has of each resource, what is used, and the pods that are on it or are to be."""
-    output, node = answer(context, log, as_json, lambda asked, _: asked.node(name, cluster), at)
+    output, node = answer(context, log, as_json, lambda asked: asked.node(name, cluster), at)
     if shown_as_json(output, node):
         return
     taints = f"taints {', '.join(node.taints)}" if node.taints else "no taints"
@@ -111,7 +108,7 @@ def list_tenants(
     as_json: JsonOption = False,
 ) -> None:
     """List tenants with their jobs and what these hold. What they spend: `lahar billing budgets`."""
-    output, found = answer(context, log, as_json, lambda asked, _: asked.tenants(cluster), at)
+    output, found = answer(context, log, as_json, lambda asked: asked.tenants(cluster), at)
     rows = (
         (
             tenant.name,
@@ -138,7 +135,7 @@ def show_tenant(
     as_json: JsonOption = False,
 ) -> None:
     """Show a tenant: its namespaces, its weight, what its jobs hold, and its quotas."""
-    output, tenant = answer(context, log, as_json, lambda asked, _: asked.tenant(name, cluster), at)
+    output, tenant = answer(context, log, as_json, lambda asked: asked.tenant(name, cluster), at)
     if shown_as_json(output, tenant):
         return
     jobs = f"{plural(tenant.jobs, 'job')}, {tenant.waiting} waiting"
@@ -164,7 +161,7 @@ def list_pod_groups(
     as_json: JsonOption = False,
 ) -> None:
     """List the pod groups of jobs that Lahar schedules and that are not over, the oldest first."""
-    output, every = answer(context, log, as_json, lambda asked, _: asked.pod_groups(cluster), at)
+    output, every = answer(context, log, as_json, lambda asked: asked.pod_groups(cluster), at)
     found = [one for one in every if queue in {None, one.queue} and (one.waits or not waiting)]
     rows = ((one.queue, *group_cells(one)) for one in found)
     headings = ("QUEUE", "JOB", "PHASE", "MINIMUM", "PODS", "REASON")
@@ -176,12 +173,7 @@ def show_pod_group(
     context: typer.Context, job: JobArgument, at: AtOption = None, log: LogOption = None, as_json: JsonOption = False
 ) -> None:
     """Show a job's pod group: its phase, its members by state, and why it waits."""
-
-    def question(asked: Scheduling, source: SearchableLog) -> tuple[GroupStatus, Waiting | None]:
-        group = asked.pod_group(job)
-        return group, waiting_of(source, group.job, asked.at)
-
-    output, (found, why) = answer(context, log, as_json, question, at)
+    output, (found, why) = answer(context, log, as_json, lambda asked: (asked.pod_group(job), asked.waiting(job)), at)
     if shown_as_json(output, found):
         return
     facts = [found.phase or "Pending", f"queue {found.queue}", f"priority {found.priority}", f"needs {found.min_available}"]

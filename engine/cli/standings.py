@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import typer
 from rich.text import Text
 
-from engine.application.questions import Questions
+from engine.application.client import Lahar
 from engine.application.scheduling import Scheduling
 from engine.cli.app import output_of, settings_of
-from engine.cli.arguments import moment
+from engine.cli.arguments import date_time
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.history.formatting import amount
-from engine.log.port import SearchableLog
-from engine.runtime.opening import opened
 from engine.runtime.stages import SCHEDULING_OFF
 from engine.scheduling.status import GroupStatus
 
@@ -65,18 +62,18 @@ def answer(
     context: typer.Context,
     log: str | None,
     as_json: bool,
-    question: Callable[[Scheduling, SearchableLog], T],
+    question: Callable[[Scheduling], T],
     at: str | None = None,
 ) -> tuple[Output, T]:
     """Ask the scheduling shard of the log, as it stood at a time; returns the answer, and where it is to be shown."""
-    then = None if at is None else moment(at)
+    then = None if at is None else date_time(at)
     output, settings = output_of(context, as_json), settings_of(context, log)
     if not settings.scheduling:
         output.note(SCHEDULING_OFF)
-    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+    with Lahar.opened(settings) as opened:
         with output.busy("reading the log"):
-            asked = Scheduling(questions, source, settings, at=then)
-        return output, question(asked, source)
+            asked = opened.scheduling if then is None else opened.scheduling_at(then)
+        return output, question(asked)
 
 
 def shown_as_json(output: Output, found: _Status) -> bool:

@@ -10,14 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from engine.application.questions import meant
-from engine.application.whatif import OtherRules, Window, what_if
+from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import ClusterOption, moment
+from engine.cli.arguments import ClusterOption, date_time
 from engine.cli.output import Output
 from engine.history.exact_numbers import dumps
 from engine.history.formatting import exact
-from engine.runtime.opening import opened
 from engine.simulation.comparison import Compared, Comparison, Figure, Number
 from engine.simulation.measures import FIGURES
 
@@ -84,15 +82,19 @@ def whatif(
     if bool(more) != bool(like):
         raise typer.BadParameter("--add-nodes N, 1 or more, and --like NODE go together")
     output, settings = output_of(context, as_json), settings_of(context, log)
-    first, last = (None if text is None else moment(text) for text in (begin, until))
-    with opened(settings) as source, output.progress("jobs") as progress:
+    first, last = (None if text is None else date_time(text) for text in (begin, until))
+    with Lahar.opened(settings) as opened, output.progress("jobs") as progress:
         task = progress.add_task("simulating twice", total=None)
-        window = Window(first, last, cluster, {name: meant(settings, source, name) for name in jobs or ()})
-        answer = what_if(
-            source,
-            settings,
-            window,
-            OtherRules(scheduler, queues, nodes, more, like),
+        answer = opened.what_if(
+            scheduler=scheduler,
+            queues=queues,
+            nodes=nodes,
+            add_nodes=more,
+            like=like,
+            begin=first,
+            end=last,
+            jobs=jobs or (),
+            cluster=cluster,
             recorded=recorded,
             on_start=lambda count: progress.update(task, total=2 * count),
             on_progress=lambda over: progress.update(task, completed=over),
