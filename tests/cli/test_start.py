@@ -112,3 +112,14 @@ def test_an_unknown_command_is_none() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "No such command 'sumary'" in done.stderr
+
+
+def test_the_library_imports_what_is_used() -> None:
+    code = "import lahar, sys; lahar.Filter; print('engine.history.listing' in sys.modules, *sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    known, *modules = done.stdout.split()
+    assert known == "True"
+    assert PROCESSING & set(modules) == set()
+    places = [getattr(lahar, name) for name in lahar.__all__]
+    assert lahar.open in places
+    assert set(dir(lahar)) == set(lahar.__all__)
