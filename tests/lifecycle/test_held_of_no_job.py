@@ -446,7 +446,7 @@ def test_held_inputs_have_their_usual_effect_and_none_when_repeated(program, at,
 
 
 @pytest.mark.xfail(reason="holding tells inputs of one id apart by cluster, deciding does not", strict=True)
-def test_a_held_submission_with_the_id_of_one_in_another_cluster_is_a_duplicate():
+def test_a_held_submission_of_an_id_from_another_cluster_is_a_duplicate():
     driver, held = Driver(), Driver()
     park(held, CustomEventRaised("Told"), "x")
     for one in (driver, held):
