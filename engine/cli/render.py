@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.columns import Columns
@@ -14,8 +14,10 @@ from rich.text import Text
 
 from engine.cli.output import Output
 from engine.history.formatting import length, moment
-from engine.history.view import JobView
 from engine.runtime.escaping import visible
+
+if TYPE_CHECKING:
+    from engine.history.view import JobView
 
 __all__ = ["render_job", "render_summary", "whole_table"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from engine.billing.records import Record, clipped, records_of
 from engine.events import Data, Event, Topic, decode, encode
 from engine.events.billing import UsageFailed, UsageRecorded, UsageWithdrawn
 from engine.events.envelope import Message
 from engine.events.inputs import OTHER
+
+if TYPE_CHECKING:
+    from engine.billing.records import Record
 
 __all__ = ["Failure", "RunFilter", "UsageTables"]
 
@@ -187,6 +189,8 @@ class UsageTables:
 
     def records(self, wanted: RunFilter) -> Iterator[Record]:
         """Yield the records of these runs."""
+        from engine.billing.records import records_of  # noqa: PLC0415 - a list of jobs does not need billing
+
         for event in self.runs(wanted):
             yield from records_of(event)
 
@@ -202,6 +206,8 @@ def _conditions(wanted: RunFilter) -> tuple[str, list[str]]:
 
 
 def _event(row: tuple[Any, ...]) -> Event[UsageRecorded]:
+    from engine.billing.records import clipped  # noqa: PLC0415 - as above
+
     job, _, _, _, _, start, finish, _, sequence, _, _, cluster, ident, recorded, content = row
     message = Message(job, ident, "lahar/billing", UsageRecorded.TYPE, job, finish, recorded, sequence, job, "", cluster, content)
     event: Event[Any] = decode(message, bounded=False)
