@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
+from engine.application.errors import LogUnavailableError
 from engine.application.producer import Producer
 from engine.arguments import checked_methods
 from engine.events import Data, Event
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from engine.history.timeline import Timeline
     from engine.history.verify import Verdict
     from engine.history.view import JobView
+    from engine.log.sqlite import SqliteLog
     from engine.simulation.comparison import Comparison
 
 __all__ = ["Lahar"]
@@ -284,6 +286,30 @@ class Lahar(Producer):
         named = {job: self._questions.meant(job) for job in jobs}
         window = Window(first, last, cluster, named)
         return what_if(self.log, self._settings, window, rules, recorded=files[3], on_start=on_start, on_progress=on_progress)
+
+    # --- keeping ----------------------------------------------------------------------------------------------------------
+
+    def backup(self, target: str | Path) -> None:
+        """Copy the log, which may be in use, into a new file.
+
+        Raises:
+            LogUnavailableError: the log is not in a file, or the target exists or cannot be written.
+        """
+        self._in_file("backup").backup(target)
+
+    def compact(self) -> tuple[Path, int, int]:
+        """Give unused space of the log's file back to the file system; returns the file and its size before and after (bytes)."""
+        file = self._in_file("compact")
+        before = file.path.stat().st_size
+        file.compact()
+        return file.path, before, file.path.stat().st_size
+
+    def _in_file(self, what: str) -> SqliteLog:
+        from engine.log.sqlite import SqliteLog
+
+        if not isinstance(self.log, SqliteLog):
+            raise LogUnavailableError(f"only a log in a file can be asked to {what} (sqlite:PATH)")
+        return self.log
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

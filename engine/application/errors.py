@@ -3,13 +3,16 @@
 LaharError
 └── RequestError            an argument cannot be used
     └── AlreadyExistsError      a live job has the name of a submission
+
+`LogError` and `LogUnavailableError` are those of `engine.log`.
 """
 
 from __future__ import annotations
 
 from engine.arguments import RequestError
+from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["AlreadyExistsError", "RequestError"]
+__all__ = ["AlreadyExistsError", "LogError", "LogUnavailableError", "RequestError"]
 
 
 class AlreadyExistsError(RequestError):

@@ -12,7 +12,9 @@ from engine.runtime.opening import open_log
 from engine.runtime.settings import Settings
 
 if TYPE_CHECKING:
+    from engine.application.feed import Feed, Progress
     from engine.runtime.engine import Engine
+    from engine.runtime.reporter import Reporter
 
 __all__ = ["OpenLog"]
 
@@ -60,6 +62,12 @@ class OpenLog:
     def _must_be_open(self) -> None:
         if self._closed:
             raise LogUnavailableError(f"{self._settings.log} is closed; open it again with lahar.open")
+
+    def feed_of(self, reporter: Reporter, *, process: bool, progress: Progress) -> Feed:
+        """Return a `Feed` into the log, for a command."""
+        from engine.application.feed import Feed
+
+        return Feed(self.log, self._settings, reporter, process=process, hosted=self._hosted, progress=progress)
 
     def close(self) -> None:
         """Close the log. Idempotent."""

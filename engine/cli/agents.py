@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from prometheus_client import PlatformCollector, ProcessCollector
 
+from engine.application.errors import LogUnavailableError
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MetricsOption
-from engine.log.errors import LogUnavailableError
 from engine.runtime.logging_config import written
 from engine.runtime.monitoring import STILL_SECONDS
 from engine.runtime.opening import is_shared

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from engine.application.apply import all_parts, apply_parts
+from engine.application.client import Lahar
 from engine.application.files import read_objects
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
 from engine.cli.input_outcomes import finish, new_feed
-from engine.runtime.opening import opened
 
 __all__ = ["apply"]
 
@@ -45,9 +45,9 @@ def apply(
     recorded = recorded_at(at)
     given = ((str(file), document) for file in files for document in read_objects(file))
     parts = all_parts(settings.cluster, given, recorded, settings.accelerators)
-    with opened(settings, create=True, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
-        for applied in apply_parts(feed, target, settings.cluster, parts, recorded, strict=strict, warn=output.warn):
+    with Lahar.opened(settings, create=True, readonly=False) as target:
+        feed = new_feed(target, output, process=not no_process)
+        for applied in apply_parts(feed, target.log, settings.cluster, parts, recorded, strict=strict, warn=output.warn):
             if output.as_json:
                 output.record(applied._asdict())
             else:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Final
 
 import typer
 
+from engine.application.errors import LogError
 from engine.cli.app import settings_of
 from engine.events.jobs import JobOpened
 from engine.events.times import from_micros, to_micros
 from engine.history.formatting import SHOWN_ZONE
 from engine.history.reading import job_events
-from engine.log.errors import LogError
-from engine.log.producer_time import wall_clock as now
 from engine.moments import parse_moment
 from engine.runtime.opening import open_log
 
@@ -37,6 +36,7 @@ __all__ = [
     "date_time",
     "in_order",
     "moment",
+    "now",
     "recorded_at",
     "several",
 ]
@@ -45,6 +45,11 @@ MOST_SHOWN: Final = 1_000_000_000
 """Largest `--limit`."""
 _SUGGESTED: Final = 200
 """Most jobs offered for completion by a shell."""
+
+
+def now() -> int:
+    """Return the time of the wall clock (microseconds)."""
+    return to_micros(datetime.now(UTC))
 
 
 def date_time(text: str) -> datetime:

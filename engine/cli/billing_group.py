@@ -325,7 +325,7 @@ def close(
     if not settings.billing:
         output.note(BILLING_OFF)
     with Lahar.opened(settings, readonly=False) as opened:
-        feed, bills = new_feed(opened.log, settings, output, process=not no_process), opened.bills
+        feed, bills = new_feed(opened, output, process=not no_process), opened.bills
         month = close_period(feed, bills, settings.cluster, period, by, recorded_at(at))
         finish(feed, output)
         closed = period in bills.closed()

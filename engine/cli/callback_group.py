@@ -7,17 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from engine.application.callbacks import StoredStatus, registered, resume, stored_statuses
+from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed
-from engine.effects.callback_status import StoredStatus, stored_statuses
-from engine.effects.dispatcher import Dispatcher
 from engine.events.times import format_time
 from engine.history.formatting import moment
-from engine.log.producer_time import wall_clock as now
-from engine.runtime.callbacks import registered
-from engine.runtime.opening import opened
-from engine.runtime.principal import principal_of
 from statemachines.callbacks import BudgetSelector, Selector
 
 __all__ = ["callbacks"]
@@ -35,8 +31,8 @@ def list_callbacks(context: typer.Context, log: LogOption = None, as_json: JsonO
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     registry = registered(settings, output)
-    with opened(settings) as source:
-        found = stored_statuses(source, registry)
+    with Lahar.opened(settings) as source:
+        found = stored_statuses(source.log, registry)
     if output.as_json:
         for status in found:
             output.record(_document(status))
@@ -58,7 +54,7 @@ def list_callbacks(context: typer.Context, log: LogOption = None, as_json: JsonO
 
 
 @callbacks.command("resume", examples=["lahar callbacks resume billing.usage"])
-def resume(
+def resume_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `lahar callbacks list` shows it.")],
     no_process: NoProcessOption = False,
@@ -73,14 +69,11 @@ def resume(
     settings = settings_of(context, log)
     registry = registered(settings, output)
     registry.get(name)
-    started = now()
-    with opened(settings, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
+    with Lahar.opened(settings, readonly=False) as target:
+        feed = new_feed(target, output, process=not no_process)
         # Its disabling may have been reported but not processed.
         feed.process(notify=False)
-        dispatcher = Dispatcher(target, registry, started=started)
-        dispatcher.principal = principal_of(settings.log)
-        dispatcher.resume(name, now())
+        resume(target.log, settings, registry, name)
         if output.as_json:
             output.record({"name": name, "outcome": "resumed"})
         else:

@@ -12,9 +12,10 @@ from typing import Annotated, BinaryIO, cast
 import typer
 from rich.text import Text
 
+from engine.application.client import Lahar
 from engine.application.feed import Feed
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import NoProcessOption
+from engine.cli.arguments import NoProcessOption, now
 from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
@@ -30,9 +31,7 @@ from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects, unpacked
-from engine.log.producer_time import wall_clock as now
 from engine.runtime.errors import FINDING
-from engine.runtime.opening import opened
 from engine.runtime.settings import Settings
 from engine.simulation.traces import BadRow, ImportReport, cluster_of, import_rows, read_trace, sample_trace, with_tenants
 
@@ -81,8 +80,8 @@ def ingest(
     settings = settings_of(context, log)
     if cluster is not None:
         settings = settings.model_copy(update={"cluster": cluster})
-    with opened(settings, create=True, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
+    with Lahar.opened(settings, create=True, readonly=False) as target:
+        feed = new_feed(target, output, process=not no_process)
         stream = _Stream(feed, settings, output, recorded=recorded)
         with repeatable():
             for file in files or [Path("-")]:
@@ -293,12 +292,12 @@ def import_trace_command(
         rows = read_trace(path, source_format, names)
         if tenants is not None:
             rows = with_tenants(rows, tenants)
-    with opened(settings, create=True, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
+    with Lahar.opened(settings, create=True, readonly=False) as target:
+        feed = new_feed(target, output, process=not no_process)
         with repeatable(), output.progress("facts") as progress:
             task = progress.add_task("importing", total=None)
             report = import_rows(
-                target, rows, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)
+                target.log, rows, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)
             )
         finish(feed, output)
     seconds = (now() - began) / 1_000_000

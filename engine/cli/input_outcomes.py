@@ -8,18 +8,17 @@ from contextlib import contextmanager
 import typer
 from rich.text import Text
 
+from engine.application.client import Lahar
+from engine.application.errors import LogUnavailableError
 from engine.application.feed import Feed, Taken
 from engine.cli.output import Output
 from engine.history.sentences import describe
-from engine.log.errors import LogUnavailableError
-from engine.log.port import SearchableLog
 from engine.runtime.errors import BAD_INPUT
-from engine.runtime.settings import Settings
 
 __all__ = ["finish", "new_feed", "repeatable"]
 
 
-def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process: bool) -> Feed:
+def new_feed(log: Lahar, output: Output, *, process: bool) -> Feed:
     """Return a `Feed` for a command, with progress on a terminal."""
 
     @contextmanager
@@ -28,7 +27,7 @@ def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process:
             task = shown.add_task("opening", total=None)
             yield lambda done, waiting: shown.update(task, description="processing", completed=done, total=waiting)
 
-    return Feed(log, settings, output, process=process, progress=progress)
+    return log.feed_of(output, process=process, progress=progress)
 
 
 @contextmanager

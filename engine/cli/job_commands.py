@@ -10,6 +10,7 @@ from uuid import uuid4
 import typer
 from pydantic_core import from_json
 
+from engine.application.client import Lahar
 from engine.application.files import read_manifests
 from engine.application.job_inputs import command_message, submission
 from engine.application.live_names import must_be_free
@@ -22,7 +23,6 @@ from engine.cli.jobs import jobs
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.history.reading import cluster_of
 from engine.kubernetes.reading.identity import job_name
-from engine.runtime.opening import opened
 from statemachines.names import must_be_known
 from statemachines.vocabulary import USER_ACTIONS
 
@@ -51,12 +51,12 @@ def submit(
     command = by_id or str(uuid4())
     recorded = recorded_at(at)
     manifests = read_manifests(file)
-    with opened(settings, create=True, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
+    with Lahar.opened(settings, create=True, readonly=False) as target:
+        feed = new_feed(target, output, process=not no_process)
         feed.play_from(recorded)
         if by_id is None and not same_name:
             feed.process()  # waiting submissions may take a name
-            with closing(Questions(settings, target)) as questions:
+            with closing(Questions(settings, target.log)) as questions:
                 must_be_free(questions, settings.cluster, ((Place(str(file), one), one.content) for one in manifests))
         for number, document in enumerate(manifests):
             manifest = document.content
@@ -167,10 +167,10 @@ def issue(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     recorded = recorded_at(at)
-    with opened(settings, readonly=False) as target:
-        ident = meant(settings, target, job)
-        message = command_message(cluster_of(target, ident), ident, data, by_id or str(uuid4()), recorded)
-        feed = new_feed(target, settings, output, process=process)
+    with Lahar.opened(settings, readonly=False) as target:
+        ident = meant(settings, target.log, job)
+        message = command_message(cluster_of(target.log, ident), ident, data, by_id or str(uuid4()), recorded)
+        feed = new_feed(target, output, process=process)
         feed.play_from(recorded)
         feed.append("jobs", [message])
         feed.expect(message, job, chosen=by_id is not None)

@@ -9,17 +9,16 @@ from uuid import uuid4
 import typer
 from rich.table import Table
 
+from engine.application.client import Lahar
 from engine.application.job_inputs import command_message
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import By, NoProcessOption, ReasonOption
+from engine.cli.arguments import By, NoProcessOption, ReasonOption, now
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
 from engine.history.dead_letters import Letter, latest_letters, meant_letters
 from engine.history.formatting import stamp
 from engine.history.redrive import objection, redriven
-from engine.log.producer_time import wall_clock as now
-from engine.runtime.opening import opened
 
 __all__ = ["letters"]
 
@@ -41,10 +40,8 @@ def list_letters(
     table = Table(box=None, pad_edge=False)
     for heading in ("ID", "AT", "ORIGIN", "REASON", "BYTES", "TRIES", *(["DISCARDED"] if everything else [])):
         table.add_column(heading)
-    with opened(settings_of(context, log)) as source:
-        for letter in latest_letters(source):
-            if letter.discarded is not None and not everything:
-                continue
+    with Lahar.opened(settings_of(context, log)) as source:
+        for letter in source.dead_letters(discarded=everything):
             if output.as_json:
                 output.record(_document(letter))
             else:
@@ -111,14 +108,14 @@ def redrive(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    with opened(settings, readonly=False) as target:
-        known = latest_letters(target)
+    with Lahar.opened(settings, readonly=False) as target:
+        known = latest_letters(target.log)
         chosen = meant_letters(known, ids) if ids else [letter for letter in known if letter.discarded is None]
         for data, why in [(letter.event.data, objection(letter.event.data)) for letter in chosen]:
             if why is not None:
                 output.warn(f"{data.topic}/{data.partition} @{data.offset} {why}, and is not redriven")
         found = [letter.event for letter in chosen if objection(letter.event.data) is None]
-        feed = new_feed(target, settings, output, process=not no_process)
+        feed = new_feed(target, output, process=not no_process)
         for event in found:
             for topic, messages in redriven(event, settings.accelerators):
                 feed.append(topic, messages)
@@ -152,9 +149,9 @@ def discard(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    with opened(settings, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=not no_process)
-        for letter in meant_letters(latest_letters(target), ids):
+    with Lahar.opened(settings, readonly=False) as target:
+        feed = new_feed(target, output, process=not no_process)
+        for letter in meant_letters(latest_letters(target.log), ids):
             ident = letter.event.id
             if letter.discarded is not None:
                 output.warn(f"{ident[:_SHOWN]} was discarded before: {_discarded(letter)}")

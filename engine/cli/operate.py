@@ -23,8 +23,6 @@ from engine.history.readable_records import Damage
 from engine.history.transfer import export_job, export_log, import_log
 from engine.history.verify import Verdict
 from engine.kubernetes.reading.object_files import standard_input
-from engine.log.errors import LogUnavailableError
-from engine.log.sqlite import SqliteLog
 from engine.runtime.engine import run_lock
 from engine.runtime.errors import FINDING
 from engine.runtime.opening import is_shared, open_log, opened
@@ -75,8 +73,8 @@ def backup(
         raise ValueError(f"{target} exists; name a new file for the backup")
     settings = settings_of(context, log)
     _must_be_a_file(settings.log, "its brokers keep copies of each record, and `lahar export` writes all of them")
-    with opened(settings) as source, output.busy("copying"):
-        _file_log(source, "backup").backup(target)
+    with Lahar.opened(settings) as source, output.busy("copying"):
+        source.backup(target)
     if output.as_json:
         output.record({"file": str(target), "bytes": target.stat().st_size})
     else:
@@ -89,13 +87,8 @@ def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption =
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     _must_be_a_file(settings.log, "its brokers free the records that a topic's retention expires")
-    with opened(settings, readonly=False) as source:
-        file = _file_log(source, "compact")
-        path = file.path
-        before = path.stat().st_size
-        with output.busy("compacting"):
-            file.compact()
-        after = path.stat().st_size
+    with Lahar.opened(settings, readonly=False) as source, output.busy("compacting"):
+        path, before, after = source.compact()
     if output.as_json:
         output.record({"file": str(path), "before": before, "after": after})
     else:
@@ -105,12 +98,6 @@ def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption =
 def _must_be_a_file(url: str, instead: str) -> None:
     if is_shared(url):
         raise ValueError(f"{url} is not a file: {instead}")
-
-
-def _file_log(log: object, what: str) -> SqliteLog:
-    if not isinstance(log, SqliteLog):
-        raise LogUnavailableError(f"only a log in a file can be asked to {what} (sqlite:PATH)")
-    return log
 
 
 @app.command(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from engine.application.client import Lahar
 from engine.application.queue_state import change_queue_state
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
@@ -29,7 +30,6 @@ from engine.cli.standings import (
     unit_text,
 )
 from engine.history.formatting import amount
-from engine.runtime.opening import opened
 from engine.scheduling.status import QueueStatus
 
 __all__ = ["queues"]
@@ -164,9 +164,9 @@ def _change(
 ) -> None:
     output, settings = output_of(context, as_json), settings_of(context, log)
     recorded = recorded_at(at)
-    with opened(settings, readonly=False) as target:
-        feed = new_feed(target, settings, output, process=process)
-        changed = change_queue_state(feed, target, name, state, recorded, cluster=cluster, warn=output.warn)
+    with Lahar.opened(settings, readonly=False) as target:
+        feed = new_feed(target, output, process=process)
+        changed = change_queue_state(feed, target.log, name, state, recorded, cluster=cluster, warn=output.warn)
         for one in changed:
             if output.as_json:
                 output.record({"kind": one.kind, "name": one.name, "state": state, "outcome": one.outcome})

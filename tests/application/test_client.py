@@ -380,6 +380,8 @@ CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
     "summary": lambda log: log.summary(),
     "what_if": lambda log: log.what_if(queues="queues.yaml"),
     "dead_letters": lambda log: log.dead_letters(),
+    "backup": lambda log: log.backup("copy.db"),
+    "compact": lambda log: log.compact(),
     "subscribe": lambda log: log.subscribe(job="ml/train"),
 }
 
@@ -396,7 +398,7 @@ def test_a_log_that_is_closed_says_so(log: lahar.Lahar, call: str) -> None:
 
 def test_every_call_is_tried_on_a_closed_log() -> None:
     public = {name for name in dir(lahar.Lahar) if not name.startswith("_")}
-    assert public - {"close", "log", "opened"} == set(CALLS)
+    assert public - {"close", "feed_of", "log", "opened"} == set(CALLS)
 
 
 def test_a_subscription_of_a_file_that_was_closed_says_so(tmp_path: Path) -> None:
