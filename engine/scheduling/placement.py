@@ -110,17 +110,13 @@ class Placement:
         if found.clock < 0:
             self._score(found, pod_class, slice(0, len(table.nodes)))
         else:
-            changed = np.flatnonzero(table.changed > found.clock)
-            if len(changed) == 1:
-                self._score(found, pod_class, slice(int(changed[0]), int(changed[0]) + 1))
-            else:
-                self._score(found, pod_class, changed)
+            self._score(found, pod_class, table.changed_since(found.clock))
         found.clock = table.clock
 
     def _score(self, found: Candidates, pod_class: PodClass, where: slice | NDArray[np.intp]) -> None:
         rows = Rows(self._table, pod_class, where)
-        later = (self._table.future[:, where] - pod_class.vector >= pod_class.least).all(axis=0) & found.allowed[where]
-        now = (rows.after >= pod_class.least).all(axis=0) & later
+        now, later = (rows.room >= pod_class.least).all(axis=1) & found.allowed[where]
+        now &= later
         score: Any = 0.0
         for scorer in self._scorers:
             part = scorer(pod_class, rows)
@@ -128,7 +124,7 @@ class Placement:
                 score = score + part
         found.score[where] = score
         found.now[where] = np.where(now, score, _NOWHERE)
-        found.later[where] = np.where(later & ~now, score, _NOWHERE)
+        found.later[where] = np.where(later > now, score, _NOWHERE)
 
     # Choices --------------------------------------------------------------------------------------------------------------
 
@@ -159,7 +155,7 @@ class Placement:
         """Return whether no node has or will have room, examining only nodes that changed since this last held."""
         table = self._table
         if 0 <= found.full < table.freed:
-            changed = np.flatnonzero(table.changed > found.full)
+            changed = table.changed_since(found.full)
             room = (table.future[:, changed] - pod_class.vector >= pod_class.least).all(axis=0) & found.allowed[changed]
             found.full = -1 if room.any() else table.clock
         return found.full >= 0

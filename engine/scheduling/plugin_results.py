@@ -69,12 +69,14 @@ class Rows:
     Arrays are resources by nodes, in the order of `NodeTable.resources`.
     """
 
-    __slots__ = ("after", "left", "rows")
+    __slots__ = ("after", "left", "room", "rows")
 
     def __init__(self, table: NodeTable, pod_class: PodClass, rows: slice | NDArray[np.intp]) -> None:
         self.rows = rows
         """Rows of the nodes."""
-        self.after = table.idle[:, rows] - pod_class.vector
+        self.room = table.room[:, :, rows] - pod_class.vector
+        """Idle and future idle amounts, as `NodeTable.room`."""
+        self.after = self.room[0]
         """Free amounts; below 0 where the pod does not fit."""
         self.left = self.after * table.inverse[:, rows]
         """`after` as fractions of allocatable resources; 0 where a node has none."""

@@ -41,6 +41,8 @@ class NodeTable:
         """Number of changes of resources."""
         self.freed = 0
         """Value of `clock` at the last release of resources; since then free resources have only shrunk."""
+        self._last = -1
+        """Row of the last change."""
         self.layout = 0
         """Number of changes of the nodes themselves: names, labels, taints, allocatable resources."""
         self._columns: dict[str, Column] = {}
@@ -79,9 +81,10 @@ class NodeTable:
         self.allocatable = allocatable
         self.inverse = np.where(allocatable > 0, 1.0 / np.maximum(allocatable, 1), 0.0)
         """1 ÷ `allocatable`; 0 where that is 0."""
-        self._room = np.stack([allocatable, allocatable])
-        self.idle = self._room[0]
-        self.future = self._room[1]
+        self.room = np.stack([allocatable, allocatable])
+        """`idle` and `future`, as one array."""
+        self.idle = self.room[0]
+        self.future = self.room[1]
         """Resources idle once releasing pods are gone, less promised ones (Volcano `FutureIdle`)."""
 
     def take(self, row: int, pod_class: PodClass, idle: int, future: int) -> None:
@@ -95,15 +98,22 @@ class NodeTable:
         """
         only = slice(row, row + 1)
         if idle == future:
-            self._room[:, :, only] -= pod_class.vector if idle > 0 else -pod_class.vector
+            self.room[:, :, only] -= pod_class.vector if idle > 0 else -pod_class.vector
         elif idle:
             self.idle[:, only] -= idle * pod_class.vector
         else:
             self.future[:, only] -= future * pod_class.vector
         self.clock += 1
         self.changed[row] = self.clock
+        self._last = row
         if idle < 0 or future < 0:
             self.freed = self.clock
+
+    def changed_since(self, clock: int) -> slice | NDArray[np.intp]:
+        """Return the rows of the nodes that changed after a value of `clock`, in the same layout."""
+        if clock == self.clock - 1:  # a session places one pod after the other
+            return slice(self._last, self._last + 1)
+        return np.flatnonzero(self.changed > clock)
 
     def future_of(self, name: str) -> NDArray[np.int64]:
         """Return the future idle amount of a resource by node; 0 if no node states it."""

@@ -5,10 +5,8 @@ Extension points: `node_order`.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from engine.scheduling.cluster.amounts import CPU, MEMORY
 from engine.scheduling.cluster.entities import PodClass
@@ -70,15 +68,15 @@ class BinPack(Plugin):
         _, weights = found
         if not (self._weight and weights.rows):
             return None
-        used: Scores = np.full(rows.left.shape[1], weights.known)
-        overflows: Mask = np.zeros(rows.left.shape[1], np.bool_)
+        used: Any = weights.known
+        overflows: Any = False
         for row, weight, lacking in weights.rows:
-            used -= weight * rows.left[row]
+            used = used - weight * rows.left[row]
             over = rows.after[row] < 0
             if lacking is not None:
                 used -= weight * lacking[rows.rows]
                 over &= ~lacking[rows.rows]
-            overflows |= over
+            overflows = over | overflows
         score: Scores = used * (self._weight * _BEST)
         score[overflows] = 0.0
         return score
