@@ -35,7 +35,7 @@ COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
 ANSWER_WITHIN: Final = 60 * SECOND
 """Time after which an unanswered decision counts as late. Its resources stay reserved: lifecycle answers every decision."""
 _WORDS: Final = 8
-"""Number of published reasons kept per job, newest first."""
+"""Number of published reasons remembered per job."""
 
 
 def evolve(state: State, event: Event[Data]) -> None:
