@@ -7,12 +7,13 @@ defaults are filled in, durations are integer microseconds, names are Volcano's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from annotated_types import Interval, MaxLen
+from msgspec import Meta, field
 
+from statemachines.value import Value
 from statemachines.vocabulary import Action, Level
 
 __all__ = [
@@ -34,8 +35,10 @@ GPU: Final = 10**9
 RESOURCE: Final = 2**63 - 1
 """Largest quantity of a resource in Kubernetes."""
 
-Amount = Annotated[int, Interval(ge=0, le=RESOURCE)]
+Amount = Annotated[int, Interval(ge=0, le=RESOURCE), Meta(ge=0, le=RESOURCE)]
 """A number that may be large, and fits every format."""
+
+_Name = Annotated[str, MaxLen(512), Meta(max_length=512)]
 
 
 def gpus_of(billionths: int) -> int | Decimal:
@@ -44,8 +47,7 @@ def gpus_of(billionths: int) -> int | Decimal:
     return Decimal(f"{whole}.{rest:09}".rstrip("0")) if rest else whole
 
 
-@dataclass(slots=True)
-class Requests:
+class Requests(Value):
     """Requests of one pod: the scheduler's effective request (as in `lahar inspect`)."""
 
     cpu_milli: Amount = 0
@@ -57,7 +59,7 @@ class Requests:
     """Thousandths of a device really used, if a trace says that devices are shared; `None`: whole devices."""
     gpu_nano: Amount | None = None
     """Billionths of GPUs, if they are no whole number (a MIG slice, per cent of a card); `None`: `gpu`."""
-    unmetered: Annotated[dict[Annotated[str, MaxLen(512)], Amount], MaxLen(100)] = field(default_factory=dict)
+    unmetered: Annotated[dict[_Name, Amount], MaxLen(100), Meta(max_length=100)] = field(default_factory=dict)
     """Other devices, and extended resources that Lahar does not know: name → thousandths of the unit. No meter charges them."""
 
     @property
@@ -81,8 +83,7 @@ class Requests:
         return amounts | ({"unmetered": dict(sorted(self.unmetered.items()))} if self.unmetered else {})
 
 
-@dataclass(slots=True)
-class Policy:
+class Policy(Value):
     """One lifecycle policy: which event or exit code leads to which action (Volcano `LifecyclePolicy`)."""
 
     action: Action
@@ -93,8 +94,7 @@ class Policy:
     """Delay of the action in microseconds; `None`: at once."""
 
 
-@dataclass(slots=True)
-class DependsOn:
+class DependsOn(Value):
     """Tasks that must be ready before this one starts."""
 
     names: tuple[str, ...]
@@ -102,8 +102,7 @@ class DependsOn:
     """True: one ready task is enough (Volcano `iteration: any`); False: all of them."""
 
 
-@dataclass(slots=True)
-class Partition:
+class Partition(Value):
     """Division of a task's replicas into equal groups (Volcano `partitionPolicy`)."""
 
     total: int
@@ -112,8 +111,7 @@ class Partition:
     """Partitions that must be able to run; 0: not set."""
 
 
-@dataclass(slots=True)
-class RaiseRule:
+class RaiseRule(Value):
     """`raise EVENT when …`: turns a transition into a custom event, once per (rule, job version, subject)."""
 
     event: str
@@ -128,8 +126,7 @@ class RaiseRule:
     """Distinct subjects of the level that must match in a job version before the rule fires."""
 
 
-@dataclass(slots=True)
-class TaskSpec:
+class TaskSpec(Value):
     """One task: `replicas` slots that run the same pod template."""
 
     name: str
@@ -142,7 +139,7 @@ class TaskSpec:
     depends_on: DependsOn | None = None
     partition: Partition | None = None
     """Division of the replicas into groups; `None`: none."""
-    requests: Requests = field(default_factory=Requests)
+    requests: Requests = Requests()
     main: bool = False
     min_succeeded: int | None = None
     """Succeeded slots at which the task counts as completed; `None`: Volcano's rule (all replicas)."""
@@ -152,8 +149,7 @@ class TaskSpec:
     """Pod template as submitted; `None` for observed jobs. Not kept in the state of the engine."""
 
 
-@dataclass(slots=True)
-class JobSpec:
+class JobSpec(Value):
     """One job."""
 
     tasks: tuple[TaskSpec, ...] = ()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, dataclass_transform, get_type_hints
+import dataclasses
+from functools import cache
+from inspect import get_annotations
+from typing import Any, ClassVar, dataclass_transform, get_type_hints
 
 from msgspec import NODEFAULT, Struct, StructMeta, field
 from msgspec.structs import fields, force_setattr
@@ -19,11 +22,11 @@ class _SharedDefaults(StructMeta):
     """
 
     def __new__(cls, name: str, bases: tuple[type[Any], ...], namespace: dict[str, Any], **config: Any) -> _SharedDefaults:  # noqa: ANN401  # options of a struct
-        stated = {key: namespace[key] for key in namespace.get("__annotations__", ()) if key in namespace}
-        inherited = dict(shared for base in reversed(bases) for shared in getattr(base, "SHARED", ()))
-        shared = tuple(
-            (inherited | {key: value for key, value in stated.items() if isinstance(value, str | Struct) and value}).items()
-        )
+        shared = [one for base in reversed(bases) for one in getattr(base, "SHARED", ())]
+        for key in namespace.get("__annotations__", ()):
+            value = namespace.get(key)
+            if isinstance(value, str | Struct) and value:
+                shared.append((key, value))
         if shared:
 
             def share(self: Struct) -> None:
@@ -32,28 +35,58 @@ class _SharedDefaults(StructMeta):
                     if value is not default and value == default:
                         force_setattr(self, key, default)
 
-            namespace |= {"SHARED": shared, "__post_init__": share}
+            namespace |= {"SHARED": tuple(shared), "__post_init__": share}
         return super().__new__(cls, name, bases, namespace, **config)
+
+
+@cache
+def _dataclass_fields(cls: type[Value]) -> dict[str, dataclasses.Field[Any]]:
+    known, hints = {one.name: one for one in fields(cls)}, get_type_hints(cls, include_extras=True)
+    found: dict[str, dataclasses.Field[Any]] = {}
+    for name in hints:  # msgspec puts fields by keyword only last
+        if name in known:
+            stated = {"default": known[name].default, "default_factory": known[name].default_factory}
+            given: Any = {key: value for key, value in stated.items() if value is not NODEFAULT}
+            one = found[name] = dataclasses.field(**given)
+            one.name, one.type = name, hints[name]
+            one._field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # noqa: SLF001  # as for any dataclass
+    return found
+
+
+class _DataclassFields:
+    """Fields for `dataclasses` (`fields`, `replace`, `asdict`) and pydantic, in order of declaration."""
+
+    def __get__(self, _value: object, cls: type[Value]) -> dict[str, dataclasses.Field[Any]]:
+        return _dataclass_fields(cls)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False, metaclass=_SharedDefaults):
     """Base of values. Bounds stand in the annotations, for both libraries."""
 
+    __dataclass_fields__: ClassVar[Any] = _DataclassFields()
+
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        hints, known = get_type_hints(cls, include_extras=True), []
-        for one in fields(cls):
-            schema = handler.generate_schema(hints[one.name])
-            if one.default is not NODEFAULT:
-                schema = core_schema.with_default_schema(schema, default=one.default)
-            elif one.default_factory is not NODEFAULT:
+        known: list[core_schema.DataclassField] = []
+        inherited: list[core_schema.DataclassField] = []
+        for one in dataclasses.fields(cls):
+            schema, default = handler.generate_schema(one.type), one.default
+            if isinstance(default, Struct):
+                schema = core_schema.with_default_schema(schema, default_factory=lambda default=default: default)
+            elif default is not dataclasses.MISSING:
+                schema = core_schema.with_default_schema(schema, default=default)
+            elif one.default_factory is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default_factory=one.default_factory)
-            known.append(core_schema.dataclass_field(one.name, schema, kw_only=False))
+            optional = schema["type"] == "default" and one.name not in get_annotations(cls)
+            (inherited if optional else known).append(core_schema.dataclass_field(one.name, schema, kw_only=False))
+        arguments = core_schema.dataclass_args_schema(cls.__name__, [*known, *inherited])
+        names, ref = [one.name for one in dataclasses.fields(cls)], f"{cls.__module__}.{cls.__qualname__}"
+        return core_schema.dataclass_schema(cls, arguments, names, ref=ref, slots=True, post_init=hasattr(cls, "__post_init__"))
 
-        def made(read: tuple[dict[str, Any], None]) -> Value:
-            return cls(**read[0])
 
-        named = core_schema.dataclass_args_schema(cls.__name__, known)
-        ref = f"{cls.__module__}.{cls.__qualname__}"
-        return core_schema.no_info_after_validator_function(made, named, ref=ref, metadata={"value": cls})
+def _blank(cls: type[Value]) -> Value:
+    return cls(**dict.fromkeys(cls.__struct_fields__))
+
+
+Value.__new__ = _blank  # type: ignore[assignment]  # pydantic makes a value so, then sets its fields; msgspec never does

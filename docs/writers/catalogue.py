@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -19,9 +19,8 @@ from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
 from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
-from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic, default_of, fields_of
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic
 from statemachines import vocabulary
-from statemachines.value import Value
 
 __all__ = ["catalogue"]
 
@@ -166,21 +165,19 @@ def _table(cls: type[Any]) -> str:
     docs, hints = field_docs(cls), get_type_hints(cls, include_extras=True)
     rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
     rows += [
-        f"| `{field.name}` | {_type(hints[field.name])} | {_default(field)} | {_cell(docs[field.name])} |"
-        for field in fields_of(cls)
+        f"| `{field.name}` | {_type(hints[field.name])} | {_default(field)} | {_cell(docs[field.name])} |" for field in fields(cls)
     ]
     return "\n".join(rows)
 
 
-def _default(field: Any) -> str:  # noqa: ANN401  # of either kind of class
-    default = default_of(field)
-    if default is MISSING:
-        return "*required*"
-    if default in ((), [], {}):
+def _default(field: Field[Any]) -> str:
+    if field.default == () or field.default_factory in (list, dict):
         return "empty"
-    if not isinstance(default, str | int | None):
+    if is_dataclass(field.default):
         return "all defaults"
-    return "" if default is None else f"`{json.dumps(default)}`"
+    if field.default is not MISSING:
+        return "" if field.default is None else f"`{json.dumps(field.default)}`"
+    return "*required*"
 
 
 def _type(hint: Any) -> str:  # noqa: ANN401  # any annotation
@@ -230,7 +227,7 @@ def _classes_in(hint: Any) -> list[type[Any]]:  # noqa: ANN401  # any annotation
 
 
 def _is_part(hint: Any) -> bool:  # noqa: ANN401  # any annotation
-    return isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Value))
+    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def _values(literal: Any) -> str:  # noqa: ANN401  # a Literal has no type of its own

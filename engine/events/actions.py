@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Literal
+
+from msgspec import field
 
 from engine.events.times import Micros
 from engine.events.vocabulary import Data, event

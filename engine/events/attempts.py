@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
 
+from msgspec import field
+
 from engine.events.times import Duration, Micros
-from engine.events.vocabulary import Data, event, part
+from engine.events.vocabulary import Data, event
 from statemachines.spec import Requests
+from statemachines.value import Value
 from statemachines.vocabulary import AttemptPhase, ObjectState, Rank, TerminalPhase
 
 __all__ = [
@@ -25,7 +27,6 @@ __all__ = [
 ]
 
 
-@part
 class AttemptEvent(Data):
     """Fields of every event about an attempt."""
 
@@ -33,16 +34,15 @@ class AttemptEvent(Data):
     index: int
     attempt: int
     """Number of the attempt within its replica, from 1."""
-    version: str | None = field(default=None, kw_only=True)
+    version: str | None = None
     """resourceVersion of the observation that caused it."""
-    message: str = field(default="", kw_only=True)
+    message: str = ""
     """An excerpt of the messages of scheduler, kubelet and containers about its state."""
-    arrived: Micros | None = field(default=None, kw_only=True)
+    arrived: Micros | None = None
     """When its cause was recorded, if that is before `recordedtime`: the shard had taken later inputs."""
 
 
-@part
-class EarlierAttempt:
+class EarlierAttempt(Value):
     """The attempt that a pod was in the job from which it moved."""
 
     job: str
@@ -63,7 +63,7 @@ class AttemptStarted(AttemptEvent):
     """uid of the pod; `None` until it is observed."""
     pod: str = ""
     """Name of the pod."""
-    requests: Requests = field(default_factory=Requests)
+    requests: Requests = Requests()
     slot: Literal["given", "reused", "new"] = "given"
     """How the replica was chosen: named by the pod (or by Lahar), the lowest one whose last attempt did not succeed, a new one."""
     job_version: int = 0
@@ -141,7 +141,7 @@ class AttemptEnded(AttemptEvent):
     """When it began to run; `None`: it never ran."""
     ran: Duration = 0
     """From `started` to the end."""
-    requests: Requests = field(default_factory=Requests)
+    requests: Requests = Requests()
     """Requests at the end."""
     object: ObjectState = "exists"
     """State of its pod object, which keeps its name until it is gone."""

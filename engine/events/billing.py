@@ -67,7 +67,7 @@ class Reversed(Value):
     """Their revision."""
 
 
-class Usage(Data, Value):
+class Usage(Data):
     """Names the attempt."""
 
     task: str
@@ -199,7 +199,7 @@ class UsageFailed(Usage):
 
 
 @event("lahar.usage.reviewed.v1", topic="billing", stability="operational")
-class UsageReviewed(Data, Value):
+class UsageReviewed(Data):
     """Attempts of a job were reviewed after a change of an hour, a price, or a fact about their nodes or job."""
 
     next: int

@@ -7,11 +7,13 @@ duplicate. Decisions about a forgotten job are late, and have no answer.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Final, Literal
 
+from msgspec import field
+
 from engine.events.times import Micros
-from engine.events.vocabulary import Data, event, part
+from engine.events.vocabulary import Data, event
+from statemachines.value import Value
 
 __all__ = [
     "SCHEDULER",
@@ -70,8 +72,7 @@ job is no longer part of the notice.
 """
 
 
-@part
-class AttemptKey:
+class AttemptKey(Value):
     """Names one attempt of a job."""
 
     task: str
@@ -80,14 +81,12 @@ class AttemptKey:
     """Number of the attempt within its replica, from 1."""
 
 
-@part
 class Placement(AttemptKey):
     """A node for an attempt."""
 
     node: str
 
 
-@part
 class DecisionEvent(Data):
     """Fields of every decision; its job is the event's subject."""
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
 from engine.events.glossary import COMMON
-from engine.events.vocabulary import fields_of
 
 __all__ = ["field_docs", "summary"]
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
     """Return the docstring of each field of a class of events' data: its own, that of a base, else the glossary's."""
-    docs = {field.name: COMMON[field.name] for field in fields_of(cls) if field.name in COMMON}
+    docs = {field.name: COMMON[field.name] for field in fields(cls) if field.name in COMMON}
     for base in reversed(cls.__mro__):
         docs |= _module_docs(base.__module__).get(base.__qualname__, {})
     return docs

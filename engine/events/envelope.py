@@ -20,10 +20,9 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, from_json
 
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError, is_interrupt
-from engine.events.fast_decoder import REFUSED, fast_decoder
+from engine.events.fast_decoder import REFUSED, fast_decoder, has_any
 from engine.events.times import format_time, parse_time
-from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
-from statemachines.value import Value
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter
 
 __all__ = ["SMALL", "Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
 
@@ -130,18 +129,22 @@ _READERS: Final[dict[type[Data], Callable[[bytes], Data]]] = {}
 
 
 def _writer(cls: type[Data]) -> Callable[[Data], bytes]:
-    found: Callable[[Data], bytes] = _ENCODER.encode
-    if not issubclass(cls, Value):
-        found = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
+    # Of arbitrary JSON msgspec writes some numbers otherwise, and of an input it writes `arrived` last.
+    by_pydantic = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
+
+    def write_input(data: Data) -> bytes:
+        return _ENCODER.encode(data) if getattr(data, "arrived", None) is None else by_pydantic(data)
+
+    found = by_pydantic if has_any(cls) else write_input if cls.TOPIC in INPUT_TOPICS else _ENCODER.encode
     _WRITERS[cls] = found
     return found
 
 
 def _reader(cls: type[Data]) -> Callable[[bytes], Data]:
-    validator, decoder = cast("SchemaValidator", fields_adapter(cls).validator), fast_decoder(cls)
+    validator, decoder = cast("SchemaValidator", adapter(cls).validator), fast_decoder(cls)
 
     def read(content: bytes) -> Data:
-        return cls(**validator.validate_json(content, strict=True))
+        return cast("Data", validator.validate_json(content, strict=True))
 
     def read_fast(content: bytes) -> Data:
         try:

@@ -5,16 +5,17 @@ Producers derive their ids from their content (design rule 3), so taking one twi
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Any, Final, Literal
 
+from msgspec import Meta, field
 from pydantic import Field
 
 from engine.events.bounds import HOST_PORTS, INPUT_BYTES, INT32, RESOURCES, TAINTS, TASKS
 from engine.events.times import StatedMicros
 from engine.events.values import Count, JsonObject, Labels, Name, Text
-from engine.events.vocabulary import Data, event, part, upcaster
+from engine.events.vocabulary import Data, event, upcaster
 from statemachines.spec import Amount, Requests
+from statemachines.value import Value
 from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
 
 __all__ = [
@@ -47,15 +48,14 @@ POD: Final = "Pod"
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects that name none, as in Kubernetes."""
 
-ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
+ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32), Meta(ge=-INT32 - 1, le=INT32)]
 """32 bits with a sign, as Windows uses them."""
 
 
-@part
-class Input(Data):
+class Input(Data, kw_only=True):
     """Fields of every input."""
 
-    arrived: StatedMicros | None = field(default=None, kw_only=True)
+    arrived: StatedMicros | None = None
     """When its line of a recorded file arrived, if that is before `recordedtime`, which is raised to keep the order of lines."""
 
 
@@ -107,7 +107,7 @@ class PodObserved(Input):
     restarts: Amount = 0
     """Restarts in place, summed over regular containers."""
     init_restarts: Amount = 0
-    requests: Requests = field(default_factory=Requests)
+    requests: Requests = Requests()
     bound: StatedMicros | None = None
     running: StatedMicros | None = None
     terminating: StatedMicros | None = None
@@ -132,9 +132,9 @@ class PodObserved(Input):
     follows only after the last pod."""
     message: Text = ""
     """Messages of scheduler, kubelet and containers about its state; the events carry an excerpt."""
-    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
+    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES), Meta(max_length=RESOURCES)] = field(default_factory=dict)
     """Requests beside cpu, memory and `nvidia.com/gpu`: resource name → thousandths of the unit."""
-    host_ports: Annotated[list[Name], Field(max_length=HOST_PORTS)] = field(default_factory=list)
+    host_ports: Annotated[list[Name], Field(max_length=HOST_PORTS), Meta(max_length=HOST_PORTS)] = field(default_factory=list)
     """Its host ports: `53/UDP`, `53/UDP/10.0.0.1`."""
     priority_class: Name | None = None
     """Its PriorityClass: that of a job known by its pods alone."""
@@ -214,7 +214,7 @@ class JobObserved(Input):
     user: Name | None = None
     labels: Labels = field(default_factory=dict)
     min_available: Count = 0
-    tasks: Annotated[dict[Name, Amount], Field(max_length=TASKS)] = field(default_factory=dict)
+    tasks: Annotated[dict[Name, Amount], Field(max_length=TASKS), Meta(max_length=TASKS)] = field(default_factory=dict)
     """Task name → replicas."""
     without_end: bool = False
     """The source has no end of this job (a trace row without a run time)."""
@@ -310,8 +310,7 @@ class RowUnreadable(Input):
     reason: Text
 
 
-@part
-class Taint:
+class Taint(Value):
     """A taint of a node, which its pods must tolerate."""
 
     key: Name
@@ -341,9 +340,9 @@ class NodeObserved(Input):
     """Label `nvidia.com/gpu.product`, or the source's own name."""
     labels: Labels = field(default_factory=dict)
     uid: Name | None = None
-    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
+    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES), Meta(max_length=RESOURCES)] = field(default_factory=dict)
     """Capacity beside cpu, memory and pods: resource name → thousandths of the unit; devices by their own names."""
-    taints: Annotated[list[Taint], Field(max_length=TAINTS)] = field(default_factory=list)
+    taints: Annotated[list[Taint], Field(max_length=TAINTS), Meta(max_length=TAINTS)] = field(default_factory=list)
 
 
 @event("lahar.node.deleted.v1", topic="cluster")

@@ -6,8 +6,9 @@ it, keyed by job id; within a job its events are ordered and gapless (`sequence`
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import field
 
 from engine.events.pod_shape import PodShape
 from engine.events.times import Micros

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Literal
 
+from msgspec import field
+
 from engine.events.times import Micros
-from engine.events.vocabulary import Data, event, part
+from engine.events.vocabulary import Data, event
+from statemachines.value import Value
 from statemachines.vocabulary import Level
 
 __all__ = [
@@ -26,8 +28,7 @@ __all__ = [
 ]
 
 
-@part
-class Fault:
+class Fault(Value):
     """One fault of a specification."""
 
     path: str

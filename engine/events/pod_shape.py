@@ -10,10 +10,10 @@ Field names and meanings are Kubernetes' (`core/v1` PodSpec), in snake case.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
 from statemachines.spec import Amount
+from statemachines.value import Value
 
 __all__ = [
     "PREEMPTABLE",
@@ -59,8 +59,7 @@ def parse_bool(text: str) -> bool:
     return text in {"1", "t", "T", "true", "TRUE", "True"}
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Value):
     """One condition on labels (or on a node's fields)."""
 
     key: str
@@ -68,8 +67,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTerm:
+class NodeTerm(Value):
     """One term of node affinity: all of its requirements must hold. A term without any matches no node."""
 
     labels: tuple[Requirement, ...] = ()
@@ -78,8 +76,7 @@ class NodeTerm:
     """`matchFields`; Kubernetes knows `metadata.name`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredNodes:
+class PreferredNodes(Value):
     """A node term that adds its weight to a node's score."""
 
     weight: int
@@ -87,16 +84,14 @@ class PreferredNodes:
     term: NodeTerm
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(Value):
     """Selects pods by labels; without conditions all."""
 
     match_labels: Pairs = ()
     requirements: tuple[Requirement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodTerm:
+class PodTerm(Value):
     """One term of pod affinity or anti-affinity: pods in the same topology domain as the node."""
 
     topology_key: str
@@ -109,8 +104,7 @@ class PodTerm:
     """`namespaceSelector: {}`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredPods:
+class PreferredPods(Value):
     """A pod term that adds its weight to the score of a domain's nodes, once for each matching pod there."""
 
     weight: int
@@ -118,8 +112,7 @@ class PreferredPods:
     term: PodTerm
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(Value):
     """Taints that the pod tolerates."""
 
     key: str = ""
@@ -130,8 +123,7 @@ class Toleration:
     """Empty: every effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(Value):
     """A port of the node that the pod occupies."""
 
     port: int
@@ -139,8 +131,7 @@ class HostPort:
     ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' word for all addresses; nothing is bound here
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class SpreadConstraint(Value):
     """Spread of matching pods over topology domains."""
 
     topology_key: str
@@ -151,8 +142,7 @@ class SpreadConstraint:
     min_domains: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PodShape:
+class PodShape(Value):
     """A task's pod as scheduling sees it, without fields that differ between replicas."""
 
     requests: tuple[tuple[str, Amount], ...] = ()

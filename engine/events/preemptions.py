@@ -30,8 +30,6 @@ ReservationEnd = Literal["bound", "expired", "void"]
 class NoticeRecord(Data):
     """Base of the records of a notice."""
 
-    __slots__ = ()
-
 
 @event("lahar.notice.opened.v1", topic="preemptions")
 class NoticeOpened(NoticeRecord):

@@ -5,8 +5,9 @@ They are written to `scheduling`, which has one partition; within a job, or a cl
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Literal
+
+from msgspec import field
 
 from engine.events.decisions import DecisionKind
 from engine.events.times import Micros

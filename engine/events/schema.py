@@ -31,13 +31,8 @@ class _FromDocstrings(GenerateJsonSchema):
         return False
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return self._described(super().dataclass_schema(schema), schema["cls"])
-
-    def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> JsonSchemaValue:
-        made, cls = super().function_after_schema(schema), schema.get("metadata", {}).get("value")
-        return made if cls is None else self._described(made | {"title": cls.__name__}, cls)
-
-    def _described(self, made: JsonSchemaValue, cls: type[Any]) -> JsonSchemaValue:
+        made = super().dataclass_schema(schema)
+        cls = schema["cls"]
         made.pop("description", None)
         if text := summary(cls):
             made["description"] = text

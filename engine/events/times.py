@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
+from msgspec import Meta
 from pydantic import Field
 
 __all__ = [
@@ -32,7 +33,9 @@ LATEST: Final = 253_402_300_799_999_999
 Micros = Annotated[int, Field(description="Microseconds since 1970-01-01T00:00:00Z.")]
 """A moment."""
 
-StatedMicros = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Microseconds since 1970-01-01T00:00:00Z.")]
+StatedMicros = Annotated[
+    int, Field(ge=EARLIEST, le=LATEST, description="Microseconds since 1970-01-01T00:00:00Z."), Meta(ge=EARLIEST, le=LATEST)
+]
 """A moment from outside, within RFC 3339, because it becomes the time of events."""
 
 Duration = Annotated[int, Field(description="Microseconds.")]

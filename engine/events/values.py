@@ -36,13 +36,13 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(_bounded)]
 Name = Annotated[str, Field(max_length=NAME_CHARACTERS), Meta(max_length=NAME_CHARACTERS)]
 """A name, an id, a key, a reason in one word."""
 
-Text = Annotated[str, Field(max_length=TEXT_CHARACTERS)]
+Text = Annotated[str, Field(max_length=TEXT_CHARACTERS), Meta(max_length=TEXT_CHARACTERS)]
 """A message for people."""
 
-Labels = Annotated[dict[Name, Name], Field(max_length=LABELS)]
+Labels = Annotated[dict[Name, Name], Field(max_length=LABELS), Meta(max_length=LABELS)]
 """Labels of one object."""
 
-Count = Annotated[int, Field(ge=0, le=INT32)]
+Count = Annotated[int, Field(ge=0, le=INT32), Meta(ge=0, le=INT32)]
 """A count of 32 bits, as in Kubernetes."""
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final, Literal
 
+from msgspec.structs import force_setattr
+
 from engine.events import Data, Event
 from engine.events.attempts import AttemptEvent
 from engine.events.ids import output_id
@@ -121,7 +123,7 @@ class EventFactory:
                 self.transitions.append((transition, self.last, self.depth))
         if isinstance(data, AttemptEvent) and self.arrived != self.now:
             # Created for this event alone: a copy would take 6 % of an observation.
-            data.arrived = self.arrived  # type: ignore[misc]
+            force_setattr(data, "arrived", self.arrived)
         if time is None:
             time = self.now if job.managed else self.arrived
         return Event(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from sys import intern
 from typing import Any, Final, get_args
 
@@ -53,7 +54,7 @@ def _attempt_started(state: ShardState, job: Job, data: AttemptStarted, event: E
         spec = TaskSpec(intern(data.task), requests=data.requests)  # one string for all tasks of this name
         task = job.tasks[spec.name] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
     if not task.sized and data.index >= task.spec.replicas:
-        task.spec.replicas = data.index + 1  # such a task has a specification derived from its pods
+        task.spec = replace(task.spec, replicas=data.index + 1)  # such a task has a specification derived from its pods
         change_tasks(job, (data.task,))
     requests = task.spec.requests if task.spec.requests == data.requests else data.requests
     attempt = Attempt(

@@ -237,7 +237,11 @@ class Program:
         job, slot, facts = found
         facts.bound, facts.node = at, f"n{what % 3}"
         facts.node_type, facts.gpu_model = (None, None) if what % 2 else ("large", "A100")
-        self.of_job(job, AttemptBound(*slot, facts.node, facts.node_type, facts.gpu_model, inferred=what % 5 == 0), at)
+        self.of_job(
+            job,
+            AttemptBound(*slot, node=facts.node, node_type=facts.node_type, gpu_model=facts.gpu_model, inferred=what % 5 == 0),
+            at,
+        )
 
     def _run(self, which: int, what: int, at: int) -> None:
         if (found := self._live(which)) is None or found[2].running is not None or found[2].terminating is not None:

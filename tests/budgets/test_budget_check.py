@@ -7,6 +7,7 @@ from bill_story import NOON, PRICES, Story
 from budget_histories import billed, billing, budget_given, crossings, histories, shard_of
 from hypothesis import HealthCheck, given, settings
 from job_programs import SECOND, STARTS, Program
+from msgspec.structs import force_setattr
 
 from engine.budgets import state
 from engine.budgets.stage import BudgetsStage
@@ -59,7 +60,7 @@ def test_a_sum_that_is_wrong_is_found(monkeypatch, program):
                     made = next(decision)
                 except StopIteration as stop:
                     return stop.value
-                made.data.amount = "40"  # type: ignore[attr-defined]  # all are of that type
+                force_setattr(made.data, "amount", "40")
                 yield made
 
         patch.setattr(BudgetsStage, "decide", decide)

@@ -1,5 +1,6 @@
 """Hypothesis strategies for events: any value that the fields of a class allow."""
 
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from engine.events import TYPES, Event
 from engine.events.times import EARLIEST, LATEST
 from engine.events.values import JsonObject
-from engine.events.vocabulary import Data, fields_of
+from engine.events.vocabulary import Data
 
 TEXT = st.text(max_size=12)
 NAMES = st.text(min_size=1, max_size=12)
@@ -53,12 +54,12 @@ def _numbers(field: Any) -> st.SearchStrategy[int]:
 
 
 def names_of(cls: type[Any]) -> list[str]:
-    """Names of the fields of a dataclass or a struct."""
-    return [field.name for field in fields_of(cls)]
+    """Names of the fields of a value."""
+    return [field.name for field in fields(cls)]
 
 
 def instances(cls: type[Any]) -> st.SearchStrategy[Any]:
-    """Instances of a dataclass or a struct."""
+    """Instances of a value."""
     hints = get_type_hints(cls, include_extras=True)
     return st.builds(cls, **{name: of_type(hints[name]) for name in names_of(cls)})
 

@@ -304,7 +304,7 @@ class TestUpdate:
         old = spec_of(vcjob(task(), plugins={"ssh": ["--no-root"]}, volumes=[{"mountPath": "/a", "volumeClaimName": "x"}]))
         assert paths(update_spec(old, vcjob(task(), plugins={"ssh": []}))[1]) == ["spec"]
         assert paths(update_spec(old, vcjob(task(), plugins={"ssh": ["--no-root"]}))[1]) == ["spec"]
-        old.fixed = ""
+        old = replace(old, fixed="")
         assert update_spec(old, vcjob(task(), plugins={"ssh": []}))[1] == [], "an earlier release did not keep its digest"
 
     def test_a_job_keeps_the_gpus_that_it_was_opened_with(self) -> None:
@@ -322,7 +322,7 @@ class TestUpdate:
 
     def test_templates_that_were_dropped_are_compared_and_not_brought_back(self) -> None:
         old = spec_of(self.OLD)
-        old.tasks = tuple(replace(one, template=None) for one in old.tasks)
+        old = replace(old, tasks=tuple(replace(one, template=None) for one in old.tasks))
         a, b = self.OLD["spec"]["tasks"]
         assert paths(update_spec(old, vcjob(a, {**b, "template": template(container(image="new"))}, minAvailable=3))[1]) == ["spec"]
         spec, faults = update_spec(old, vcjob(a, b, minAvailable=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ def test_the_back_off_limit_counts_restarts_of_containers_too(limit: int | None,
 
 def test_a_job_of_an_earlier_release_keeps_its_rules_when_it_is_updated() -> None:
     manifest = batch_job(parallelism=4, completions=5, template=template(restartPolicy="OnFailure"))
-    old = read_manifest(manifest).spec
-    old.policies, old.tasks[0].max_retry = (Policy("RestartPod", ("PodFailed",)),), 3
+    read = read_manifest(manifest).spec
+    old = replace(read, policies=(Policy("RestartPod", ("PodFailed",)),), tasks=(replace(read.tasks[0], max_retry=3),))
     manifest["spec"]["parallelism"] = 2
     new, faults = update_spec(old, manifest)
     assert faults == []

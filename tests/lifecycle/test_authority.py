@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from lifecycle_driver import CLUSTER, ELSEWHERE, Driver, pod, records, vcjob
+from msgspec.structs import force_setattr
 
 from engine.events.bounds import FAULT_CHARACTERS
 from engine.events.ids import observation_id
@@ -77,7 +78,7 @@ SAID = [
 @pytest.mark.parametrize("principal", ["mallory", "", "*"])
 def test_who_has_no_grant_is_refused(driver: Driver, data: Any, principal: str) -> None:
     before = driver.job().version, driver.phase(), driver.job().tasks["w"].spec.replicas
-    data.principal = principal
+    force_setattr(data, "principal", principal)
     (refused,) = driver.of(CommandRefused, driver.take(driver.event(data, "j1")))
     who = repr(principal) if principal else "a producer without a principal"
     assert refused.reason == f"{who} may not speak for namespace research: no Grant of cluster c1 says so"
@@ -86,7 +87,7 @@ def test_who_has_no_grant_is_refused(driver: Driver, data: Any, principal: str) 
 
 @pytest.mark.parametrize("data", SAID[2:], ids=lambda data: data.TYPE)
 def test_who_has_one_is_heard(driver: Driver, data: Any) -> None:
-    data.principal = "ann"
+    force_setattr(data, "principal", "ann")
     driver.take(driver.event(data, "j1"))
     assert driver.outcome == "applied"
 
@@ -231,7 +232,7 @@ def test_what_is_refused_takes_no_id_from_those_who_may_speak(driver: Driver, da
     """Else whoever guesses the ids of what comes makes it a duplicate: the end of a pod, the deletion of the job."""
     driver.run("w", namespace="research")
     end = driver.replica("w", phase="Succeeded", node="n0", running=0, ended=5, namespace="research")
-    data.principal = "mallory"
+    force_setattr(data, "principal", "mallory")
     for ident in ("next", observation_id(end.uid, end.version, deleted=False)):
         driver.take(driver.event(data, "j1", ident))
         assert driver.outcome == "refused"
@@ -248,7 +249,7 @@ def test_what_is_refused_takes_no_id_from_those_who_may_speak(driver: Driver, da
 def test_what_is_said_of_what_is_no_job_takes_no_id_from_the_job_to_come(data: Any) -> None:
     driver = Driver()
     grant(driver, principals=["ann"], namespaces=["research"])
-    data.principal = "mallory"
+    force_setattr(data, "principal", "mallory")
     for outcome in (("refused", "rejected", "applied"), ("duplicate",)):
         driver.take(driver.event(data, "j1", "first"))
         assert driver.outcome in outcome

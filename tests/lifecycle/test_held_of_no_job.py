@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lifecycle_driver import CLUSTER, ELSEWHERE, Driver, pod, vcjob
+from msgspec.structs import force_setattr
 
 from engine.events import Data, decode, encode, to_cloudevent
 from engine.events.inputs import (
@@ -38,7 +39,7 @@ def manifest(namespace: str = "research", *, valid: bool = True, **metadata: Any
 
 def say(driver: Driver, data: Any, ident: str | None = None, *, who: str = "ann", cluster: str = CLUSTER) -> str:
     if hasattr(data, "principal"):
-        data.principal = who
+        force_setattr(data, "principal", who)
     driver.take(driver.event(data, "j1", ident, cluster=cluster))
     return str(driver.outcome)
 
@@ -46,7 +47,7 @@ def say(driver: Driver, data: Any, ident: str | None = None, *, who: str = "ann"
 def park(driver: Driver, data: Any, ident: str, *, who: str = "ann", cluster: str = CLUSTER) -> None:
     """Let the stage fail on an input."""
     if hasattr(data, "principal"):
-        data.principal = who
+        force_setattr(data, "principal", who)
     event = driver.event(data, "j1", ident, cluster=cluster)
     driver.clusters.add(cluster)
     driver.drain(driver.stage.park(driver.state, event, driver.now, "broken"))

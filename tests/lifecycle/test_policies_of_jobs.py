@@ -332,7 +332,7 @@ def test_a_pod_that_is_no_longer_pending_cancels_its_wait(driver, end):
     if end == "Running":
         driver.run("w", 0)
     else:
-        driver.end("w", 0, code=end == "Failed")
+        driver.end("w", 0, code=int(end == "Failed"))
     assert len(driver.of(TimerCancelled)) == 1
     driver.wait(100)
     assert actions(driver) == []

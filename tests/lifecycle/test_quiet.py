@@ -74,7 +74,7 @@ def _comes_to_rest(manifest: dict[str, Any], inputs: list[tuple[str, int]]) -> N
         elif what == "run":
             driver.run(task)
         else:
-            driver.end(task, code=what == "fail")
+            driver.end(task, code=int(what == "fail"))
         assert len(driver.events) - before < 2_000
         _rest(driver)
     assert not driver.job().parked

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_driver import Driver, vcjob
+from msgspec.structs import force_setattr
 
 from engine.events.inputs import (
     CommandIssued,
@@ -79,7 +80,7 @@ def _answers_are_the_same(program: list[tuple[str, Any, str, str]]) -> None:
 def _say(driver: Driver, who: str, data: Any, ident: str, fate: str) -> tuple[Any, ...]:
     """Put something in; return what became of it and of the job."""
     if not isinstance(data, RowUnreadable):
-        data.principal = who
+        force_setattr(data, "principal", who)
     event = driver.event(data, "j1", ident)
     if fate == "crash":
         driver.crash()

@@ -6,6 +6,7 @@ whole job; fields of one task are under `tasks: {NAME: …}`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import Field, model_validator
@@ -14,10 +15,10 @@ from engine.events.bounds import LAHAR_SPEC_BYTES
 from engine.events.outcomes import Fault
 from engine.kubernetes.reading.shapes import Int32, Int64, Shape, child, read_shape
 from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
-from statemachines.spec import JobSpec, RaiseRule
+from statemachines.spec import JobSpec, RaiseRule, TaskSpec
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES, Level
 
-__all__ = ["ANNOTATION", "MAIN_EVENTS", "LaharSpec", "LaharTask", "RaiseShape", "WhenShape", "apply_lahar_spec", "read_lahar_spec"]
+__all__ = ["ANNOTATION", "MAIN_EVENTS", "LaharSpec", "LaharTask", "RaiseShape", "WhenShape", "read_lahar_spec", "with_lahar_spec"]
 
 ANNOTATION: Final = "lahar/spec"
 
@@ -124,20 +125,24 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
     return found or LaharSpec(), path, faults
 
 
-def apply_lahar_spec(own: LaharSpec, spec: JobSpec) -> None:
-    """Store Lahar's own, valid fields in a specification."""
-    spec.preempt = bool(own.preempt)
-    spec.on_preempted = "Abort" if own.on_preempted == "Abort" else "Terminate" if own.on_preempted == "Terminate" else "Requeue"
-    spec.raise_rules = tuple(_rule(rule) for rule in own.rules or [])
-    spec.custom_events = dict(own.custom_events or {})
-    spec.permanent_exit_codes = tuple(own.permanent_exit_codes or [])
-    spec.min_run_seconds = own.min_run_seconds
-    if own.active_deadline_seconds is not None:
-        spec.active_deadline_seconds = own.active_deadline_seconds
-    for task in spec.tasks:
-        fields = (own.tasks or {}).get(task.name) or LaharTask()
-        task.main = bool(fields.main)
-        task.min_succeeded, task.max_failed = fields.min_succeeded, fields.max_failed
+def with_lahar_spec(own: LaharSpec, spec: JobSpec) -> JobSpec:
+    """Return a specification with Lahar's own, valid fields."""
+    deadline = own.active_deadline_seconds
+    return replace(
+        spec,
+        preempt=bool(own.preempt),
+        on_preempted="Abort" if own.on_preempted == "Abort" else "Terminate" if own.on_preempted == "Terminate" else "Requeue",
+        raise_rules=tuple(_rule(rule) for rule in own.rules or []),
+        custom_events=dict(own.custom_events or {}),
+        permanent_exit_codes=tuple(own.permanent_exit_codes or []),
+        min_run_seconds=own.min_run_seconds,
+        active_deadline_seconds=spec.active_deadline_seconds if deadline is None else deadline,
+        tasks=tuple(_with_own(task, (own.tasks or {}).get(task.name) or LaharTask()) for task in spec.tasks),
+    )
+
+
+def _with_own(task: TaskSpec, own: LaharTask) -> TaskSpec:
+    return replace(task, main=bool(own.main), min_succeeded=own.min_succeeded, max_failed=own.max_failed)
 
 
 def _rule(rule: RaiseShape) -> RaiseRule:

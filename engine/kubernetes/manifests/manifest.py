@@ -8,6 +8,7 @@ No manifest raises an exception: an error is a fault with its path, a doubtful v
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from engine.kubernetes.manifests.identity import generated_name
 from engine.kubernetes.manifests.job_bounds import first_faults, job_faults, manifest_faults, own_faults
 from engine.kubernetes.manifests.job_shapes import BatchJob, BatchJobSpec, VolcanoJob, VolcanoJobSpec
 from engine.kubernetes.manifests.lahar_rules import lahar_faults
-from engine.kubernetes.manifests.lahar_spec import LaharSpec, apply_lahar_spec, read_lahar_spec
+from engine.kubernetes.manifests.lahar_spec import LaharSpec, read_lahar_spec, with_lahar_spec
 from engine.kubernetes.manifests.names import label_fault, qualified_name_fault, subdomain_fault
 from engine.kubernetes.manifests.pod_template import label_faults
 from engine.kubernetes.manifests.read_job import ReadJob
@@ -96,19 +97,23 @@ def update_spec(
     """
     # A running job stays in its queue, even if the queue was closed or deleted.
     job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas, accelerators)
-    if old.fixed and job.spec.fixed == old.fixed:
-        for task, before in zip(job.spec.tasks, old.tasks, strict=False):
-            task.requests = before.requests
+    found = job.spec
+    if old.fixed and found.fixed == old.fixed:
+        found = _keeping(found, old, "requests")
     if job.kind == BATCH_JOB and not job.faults:  # these rules are not in a manifest; a job keeps its own
-        job.spec.policies = old.policies
-        for task, before in zip(job.spec.tasks, old.tasks, strict=False):
-            task.max_retry = before.max_retry
-    faults = job.faults or first_faults(change_faults(old, job.spec))
+        found = replace(_keeping(found, old, "max_retry"), policies=old.policies)
+    faults = job.faults or first_faults(change_faults(old, found))
     if faults:
         return old, faults
-    for task, before in zip(job.spec.tasks, old.tasks, strict=True):
-        task.template = None if before.template is None else task.template
-    return job.spec, []
+    pairs = zip(found.tasks, old.tasks, strict=True)
+    tasks = tuple(replace(task, template=None) if before.template is None else task for task, before in pairs)
+    return replace(found, tasks=tasks), []
+
+
+def _keeping(spec: JobSpec, old: JobSpec, name: str) -> JobSpec:
+    """Return a specification whose tasks keep a field's old value."""
+    former = tuple(replace(task, **{name: getattr(before, name)}) for task, before in zip(spec.tasks, old.tasks, strict=False))
+    return replace(spec, tasks=former + spec.tasks[len(former) :])
 
 
 def replacement_faults(old: object, new: object) -> list[Fault]:
@@ -180,9 +185,8 @@ def _read_volcano(
     )
     warnings += _first_warnings(chain(_unknown(shape, own, path), unused_fields(spec)))
     if not job.faults:
-        job.spec = volcano_spec(spec, manifest.get("spec") or {}, accelerators)
-        job.spec.fixed = fixed_digest(spec.written())
-        apply_lahar_spec(own, job.spec)
+        found = volcano_spec(spec, manifest.get("spec") or {}, accelerators)
+        job.spec = replace(with_lahar_spec(own, found), fixed=fixed_digest(spec.written()))
     return job, warnings
 
 
@@ -216,9 +220,9 @@ def _read_batch(
     )
     warnings += _first_warnings(chain(_unknown(shape, own, path), batch_unused_fields(spec)))
     if not job.faults:
-        job.spec = batch_spec(spec, manifest.get("spec") or {}, queue, accelerators)
-        job.spec.fixed = fixed_digest({name: value for name, value in spec.written().items() if name not in COMPARED})
-        apply_lahar_spec(own, job.spec)
+        found = batch_spec(spec, manifest.get("spec") or {}, queue, accelerators)
+        fixed = fixed_digest({name: value for name, value in spec.written().items() if name not in COMPARED})
+        job.spec = replace(with_lahar_spec(own, found), fixed=fixed)
     return job, warnings
 
 

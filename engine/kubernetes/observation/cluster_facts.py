@@ -11,6 +11,7 @@ from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, Objec
 from engine.events.times import SECOND
 from engine.kubernetes.observation.oldest_first import OldestFirst
 from engine.kubernetes.observation.versions import is_newer
+from statemachines.value import Value
 
 __all__ = ["DELETIONS", "KEPT", "LIVES", "NODE", "ClusterFacts", "Deletion", "Former", "Known", "Thing"]
 
@@ -26,8 +27,7 @@ LIVES: Final = 4
 """Maximum number of former lives per object; the one that ended first is dropped first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Value):
     """Record of a deleted object, so that an older observation does not restore it."""
 
     version: str
@@ -43,8 +43,7 @@ class Deletion:
     gpu_model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Former:
+class Former(Value):
     """Former lives of an object: earlier uids of the same name, so that their late facts are recognised as late."""
 
     at: int

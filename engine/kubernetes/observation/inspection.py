@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -104,11 +105,10 @@ def _who(document: Document) -> dict[str, Any]:
 
 def _total(pods: Iterable[tuple[int, Requests]]) -> Requests:
     """Return the requests of all pods, from the number of pods and the requests of each task."""
-    total = Requests(gpu_nano=0)
+    cpu, memory, gpu, unmetered = 0, 0, 0, Counter[str]()
     for count, asked in pods:
-        total.cpu_milli += count * asked.cpu_milli
-        total.memory_bytes += count * asked.memory_bytes
-        total.gpu_nano = total.gpu_billionths + count * asked.gpu_billionths
-        for name, amount in asked.unmetered.items():
-            total.unmetered[name] = total.unmetered.get(name, 0) + count * amount
-    return total
+        cpu += count * asked.cpu_milli
+        memory += count * asked.memory_bytes
+        gpu += count * asked.gpu_billionths
+        unmetered.update({name: count * amount for name, amount in asked.unmetered.items()})
+    return Requests(cpu, memory, gpu_nano=gpu, unmetered=dict(unmetered))
