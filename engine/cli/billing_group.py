@@ -21,10 +21,10 @@ from engine.billing.records import Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment, recorded_at
 from engine.cli.bill_notes import BUT_OTHER, asked_for, note_closing, note_if_empty, warn_uncharged, warn_unpriced
+from engine.cli.columns import Column, show_list
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.invoice_tables import show_lines, show_sums
 from engine.cli.output import Output
-from engine.cli.render import whole_table
 from engine.events import Data, Event
 from engine.events.decimals import plain
 from engine.events.times import format_time
@@ -77,26 +77,22 @@ def records(
             bills.write(sys.stdout.buffer, lambda usage, stream: write_records(usage.records(wanted), stream))
             return
         found = bills.ask(lambda usage: list(islice(usage.records(wanted), limit + 1)))
-    headings = ("RECORD", "JOB", "ATTEMPT", "FROM", "TO", "METER", "QUANTITY", "AMOUNT", "CLASS")
-    rows = [_row(record) for record in found[:limit]]
-    output.console.print(whole_table(output, headings, rows, {"JOB"}, {"QUANTITY", "AMOUNT"}), soft_wrap=True)
+    show_list(output, found[:limit], _RECORDS)
     if len(found) > limit:
         output.note(f"the first {limit:,} records; --limit shows more, --json all")
 
 
-def _row(record: Record) -> tuple[str, ...]:
-    run = record.run
-    return (
-        f"{record.id[:12]}{'' if run.record == 'usage' else f' {run.record}'}",
-        f"{run.namespace}/{run.job_name}",
-        f"{run.task}[{run.index}] {run.attempt}",
-        exact(record.start),
-        exact(record.end),
-        record.charge.meter,
-        plain(record.quantity),
-        f"{plain(record.amount)} {run.currency}" if record.charge.price is not None else "no price",
-        run.worth,
-    )
+_RECORDS: Final[tuple[Column[Record], ...]] = (
+    Column("RECORD", lambda one: f"{one.id[:12]}{'' if one.run.record == 'usage' else f' {one.run.record}'}"),
+    Column("JOB", lambda one: f"{one.run.namespace}/{one.run.job_name}", "name"),
+    Column("ATTEMPT", lambda one: f"{one.run.task}[{one.run.index}] {one.run.attempt}"),
+    Column("FROM", lambda one: exact(one.start)),
+    Column("TO", lambda one: exact(one.end)),
+    Column("METER", lambda one: one.charge.meter),
+    Column("QUANTITY", lambda one: plain(one.quantity), "number"),
+    Column("AMOUNT", lambda one: "no price" if one.charge.price is None else f"{plain(one.amount)} {one.run.currency}", "number"),
+    Column("CLASS", lambda one: one.run.worth),
+)
 
 
 @contextmanager
@@ -202,27 +198,26 @@ def budgets(
         for one in found:
             output.record(one.document())
         return
-    headings = ("PERIOD", "TENANT", "BUDGET", "SPENT", "", "CROSSED")
-    table = whole_table(output, headings, [_standing(one) for one in found], {"TENANT"}, set(headings[2:5]))
-    output.console.print(table, soft_wrap=True)
+    show_list(output, found, _BUDGETS)
     for one in found:
         if not one.compared:
             text = f"the budget is in {one.budget.currency}, prices are in {one.currency}: nothing is compared"
             output.warn(f"{one.period} {one.tenant}: {text}")
 
 
-def _standing(one: TenantBudgetStatus) -> tuple[str, ...]:
+def _crossed(one: TenantBudgetStatus) -> str:
     amount = plain(one.budget.amount)
-    said = [f"{event.data.threshold} % {when(event.time)}" for event in one.crossed if event.data.budget == amount]
-    spent = f"{rounded(one.spent, one.currency)} {one.currency or one.budget.currency}"
-    return (
-        one.period,
-        one.tenant,
-        f"{amount} {one.budget.currency}",
-        spent,
-        f"{one.percent:f} %" if one.compared else "-",
-        ", ".join(said) or "-",
-    )
+    return ", ".join(f"{event.data.threshold} % {when(event.time)}" for event in one.crossed if event.data.budget == amount) or "-"
+
+
+_BUDGETS: Final[tuple[Column[TenantBudgetStatus], ...]] = (
+    Column("PERIOD", lambda one: one.period),
+    Column("TENANT", lambda one: one.tenant, "name"),
+    Column("BUDGET", lambda one: f"{plain(one.budget.amount)} {one.budget.currency}", "number"),
+    Column("SPENT", lambda one: f"{rounded(one.spent, one.currency)} {one.currency or one.budget.currency}", "number"),
+    Column("", lambda one: f"{one.percent:f} %" if one.compared else "-", "number"),
+    Column("CROSSED", _crossed),
+)
 
 
 @billing.command("report", examples=["lahar billing report > bill.html", "lahar billing report --period 2026-10 > october.html"])

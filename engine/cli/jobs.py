@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, ClusterOption, JobArgument, NamespaceOption, moment, several
+from engine.cli.columns import Column, show_list
 from engine.cli.output import Output
-from engine.cli.render import render_job, whole_table
+from engine.cli.render import render_job
 from engine.history.exact_numbers import dumps
 from engine.history.formatting import length, stamp
 from engine.history.listing import Filter, JobLine
@@ -71,25 +72,7 @@ def _show_lines(output: Output, lines: list[JobLine]) -> None:
         for line in lines:
             output.line(dumps(line.document()))
         return
-    headings = ("CLUSTER", "JOB", "ID", "PHASE", "QUEUE", "USER", "ATTEMPTS", "SUBMITTED", "WAITED", "RAN")
-    first = 0 if len({line.cluster for line in lines}) > 1 else 1
-    rows = [
-        (
-            line.cluster,
-            f"{line.namespace}/{line.name}",
-            line.id[:8],
-            line.phase + (" (parked)" if line.parked else ""),
-            line.queue,
-            line.user or "-",
-            str(line.attempts),
-            stamp(line.submitted),
-            "-" if line.started is None else length(line.started - line.submitted),
-            _ran(line),
-        )[first:]
-        for line in lines
-    ]
-    right = {"ATTEMPTS", "WAITED", "RAN"}
-    output.console.print(whole_table(output, headings[first:], rows, {"CLUSTER", "JOB", "QUEUE", "USER"}, right), soft_wrap=True)
+    show_list(output, lines, _JOBS)
     output.notes.print(f"{len(lines)} job(s)", style="dim")
 
 
@@ -97,6 +80,20 @@ def _ran(line: JobLine) -> str:
     if line.ran_so_far is not None:
         return f"{length(line.ran_so_far)} so far"
     return "-" if line.ran is None else length(line.ran)
+
+
+_JOBS: Final[tuple[Column[JobLine], ...]] = (
+    Column("CLUSTER", lambda line: line.cluster, "cluster"),
+    Column("JOB", lambda line: f"{line.namespace}/{line.name}", "name"),
+    Column("ID", lambda line: line.id[:8]),
+    Column("PHASE", lambda line: line.phase + (" (parked)" if line.parked else "")),
+    Column("QUEUE", lambda line: line.queue, "name"),
+    Column("USER", lambda line: line.user or "-", "name"),
+    Column("ATTEMPTS", lambda line: str(line.attempts), "number"),
+    Column("SUBMITTED", lambda line: stamp(line.submitted)),
+    Column("WAITED", lambda line: "-" if line.started is None else length(line.started - line.submitted), "number"),
+    Column("RAN", _ran, "number"),
+)
 
 
 @jobs.command("show")

@@ -10,6 +10,7 @@ from rich.text import Text
 from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption
+from engine.cli.columns import Column, show_list
 from engine.cli.job_commands import issue
 from engine.cli.render import whole_table
 from engine.cli.standings import NONE
@@ -42,19 +43,19 @@ def list_notices(
         for notice in found:
             output.record(notice.document(names))
         return
-    rows = [
-        (
-            notice.id,
-            notice.queue,
-            _state(notice),
-            stamp(notice.deadline),
-            names.get(notice.preemptor, notice.preemptor),
-            ", ".join(f"{names.get(job, job)} ({state})" for job, state in notice.victims.items()),
-        )
-        for notice in found
+    columns: list[Column[NoticeView]] = [
+        Column("NOTICE", lambda notice: notice.id),
+        Column("QUEUE", lambda notice: notice.queue, "name"),
+        Column("STATE", _state),
+        Column("DEADLINE", lambda notice: stamp(notice.deadline)),
+        Column("FOR", lambda notice: names.get(notice.preemptor, notice.preemptor), "name"),
+        Column(
+            "VICTIMS",
+            lambda notice: ", ".join(f"{names.get(job, job)} ({state})" for job, state in notice.victims.items()),
+            "name",
+        ),
     ]
-    headings = ("NOTICE", "QUEUE", "STATE", "DEADLINE", "FOR", "VICTIMS")
-    output.console.print(whole_table(output, headings, rows, {"QUEUE", "FOR", "VICTIMS"}), soft_wrap=True)
+    show_list(output, found, columns)
 
 
 def _state(notice: NoticeView) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -11,9 +11,10 @@ from engine.application.client import Lahar
 from engine.application.queue_state import change_queue_state
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
+from engine.cli.columns import Column, show_list
 from engine.cli.input_outcomes import finish, new_feed
-from engine.cli.render import whole_table
 from engine.cli.standings import (
+    GROUPS,
     NONE,
     UNLISTED,
     AtOption,
@@ -22,7 +23,6 @@ from engine.cli.standings import (
     amount_text,
     answer,
     counts_text,
-    group_cells,
     print_list,
     print_resources,
     print_title,
@@ -49,20 +49,7 @@ def list_queues(
 ) -> None:
     """List queues with what they hold, what they deserve, and how many of their jobs wait."""
     output, found = answer(context, log, as_json, lambda asked: asked.queues(cluster), at)
-    headings = ("QUEUE", "STATE", "WEIGHT", "HOLDS/DESERVES", "SHARE", "JOBS", "WAITING")
-    rows = (
-        (
-            queue.name,
-            queue.state,
-            str(queue.weight),
-            _held(queue.allocated, queue.deserved),
-            _share(queue),
-            counts_text(queue.jobs),
-            str(len(queue.waiting)),
-        )
-        for queue in found
-    )
-    print_list(output, found, headings, rows, {"QUEUE", "HOLDS/DESERVES"}, {"WEIGHT", "SHARE", "WAITING"})
+    print_list(output, found, _QUEUES)
 
 
 def _held(allocated: Mapping[str, int], deserved: Mapping[str, int]) -> str:
@@ -82,6 +69,17 @@ def _number(name: str, value: int) -> str:
 
 def _share(queue: QueueStatus) -> str:
     return NONE if queue.share is None else f"{queue.share:.0%}"
+
+
+_QUEUES: Final[tuple[Column[QueueStatus], ...]] = (
+    Column("QUEUE", lambda queue: queue.name, "name"),
+    Column("STATE", lambda queue: queue.state),
+    Column("WEIGHT", lambda queue: str(queue.weight), "number"),
+    Column("HOLDS/DESERVES", lambda queue: _held(queue.allocated, queue.deserved), "name"),
+    Column("SHARE", _share, "number"),
+    Column("JOBS", lambda queue: counts_text(queue.jobs)),
+    Column("WAITING", lambda queue: str(len(queue.waiting)), "number"),
+)
 
 
 @queues.command("show", examples=["lahar queue show research"])
@@ -115,9 +113,9 @@ def show_queue(
     output.console.print()
     output.console.print(f"jobs: {counts_text(queue.jobs)}", soft_wrap=True)
     if queue.waiting:
-        headings = ("WAITING", "JOB", "PHASE", "MINIMUM", "PODS", "REASON")
-        rows = [(str(place), *group_cells(waiting)) for place, waiting in enumerate(queue.waiting, start=1)]
-        output.console.print("", whole_table(output, headings, rows, {"JOB", "REASON"}, {"WAITING", "MINIMUM"}), soft_wrap=True)
+        places = {group.job: str(place) for place, group in enumerate(queue.waiting, start=1)}
+        output.console.print()
+        show_list(output, queue.waiting, (Column("WAITING", lambda group: places[group.job], "number"), *GROUPS))
 
 
 @queues.command("open", examples=["lahar queue open research"])

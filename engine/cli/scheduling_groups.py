@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, group
 from engine.cli.arguments import JobArgument
+from engine.cli.columns import Column
 from engine.cli.render import whole_table
 from engine.cli.standings import (
+    GROUPS,
     NONE,
     AtOption,
     ClusterOption,
@@ -17,14 +19,13 @@ from engine.cli.standings import (
     amounts_text,
     answer,
     counts_text,
-    group_cells,
     print_list,
     print_resources,
     print_title,
     shown_as_json,
 )
 from engine.history.formatting import plural
-from engine.scheduling.status import NodeStatus
+from engine.scheduling.status import NodeStatus, TenantStatus
 
 __all__ = ["nodes", "pod_groups", "tenants"]
 
@@ -45,24 +46,22 @@ def list_nodes(
 ) -> None:
     """List nodes with what is used and idle."""
     output, found = answer(context, log, as_json, lambda asked: asked.nodes(cluster), at)
-    rows = (
-        (
-            node.name,
-            _state(node),
-            ", ".join(node.taints) or NONE,
-            str(len(node.pods)),
-            amounts_text(node.used),
-            amounts_text(node.idle),
-        )
-        for node in found
-    )
-    headings = ("NODE", "STATE", "TAINTS", "PODS", "USED", "IDLE")
-    print_list(output, found, headings, rows, {"NODE", "TAINTS", "USED", "IDLE"}, {"PODS"})
+    print_list(output, found, _NODES)
 
 
 def _state(node: NodeStatus) -> str:
     ready = {"True": "Ready", "False": "NotReady"}.get(node.ready, "Unknown")
     return f"{ready}, cordoned" if node.cordoned else ready
+
+
+_NODES: Final[tuple[Column[NodeStatus], ...]] = (
+    Column("NODE", lambda node: node.name, "name"),
+    Column("STATE", _state),
+    Column("TAINTS", lambda node: ", ".join(node.taints) or NONE, "name"),
+    Column("PODS", lambda node: str(len(node.pods)), "number"),
+    Column("USED", lambda node: amounts_text(node.used), "name"),
+    Column("IDLE", lambda node: amounts_text(node.idle), "name"),
+)
 
 
 @nodes.command("show", examples=["lahar node show gpu-1"])
@@ -109,20 +108,18 @@ def list_tenants(
 ) -> None:
     """List tenants with their jobs and what these hold. What they spend: `lahar billing budgets`."""
     output, found = answer(context, log, as_json, lambda asked: asked.tenants(cluster), at)
-    rows = (
-        (
-            tenant.name,
-            str(tenant.weight),
-            ", ".join(tenant.namespaces),
-            str(tenant.jobs),
-            str(tenant.waiting),
-            amounts_text(tenant.allocated),
-            str(len(tenant.quotas)),
-        )
-        for tenant in found
-    )
-    headings = ("TENANT", "WEIGHT", "NAMESPACES", "JOBS", "WAITING", "ALLOCATED", "QUOTAS")
-    print_list(output, found, headings, rows, {"TENANT", "NAMESPACES", "ALLOCATED"}, {"WEIGHT", "JOBS", "WAITING", "QUOTAS"})
+    print_list(output, found, _TENANTS)
+
+
+_TENANTS: Final[tuple[Column[TenantStatus], ...]] = (
+    Column("TENANT", lambda tenant: tenant.name, "name"),
+    Column("WEIGHT", lambda tenant: str(tenant.weight), "number"),
+    Column("NAMESPACES", lambda tenant: ", ".join(tenant.namespaces), "name"),
+    Column("JOBS", lambda tenant: str(tenant.jobs), "number"),
+    Column("WAITING", lambda tenant: str(tenant.waiting), "number"),
+    Column("ALLOCATED", lambda tenant: amounts_text(tenant.allocated), "name"),
+    Column("QUOTAS", lambda tenant: str(len(tenant.quotas)), "number"),
+)
 
 
 @tenants.command("show", examples=["lahar tenant show research"])
@@ -163,9 +160,7 @@ def list_pod_groups(
     """List the pod groups of jobs that Lahar schedules and that are not over, the oldest first."""
     output, every = answer(context, log, as_json, lambda asked: asked.pod_groups(cluster), at)
     found = [one for one in every if queue in {None, one.queue} and (one.waits or not waiting)]
-    rows = ((one.queue, *group_cells(one)) for one in found)
-    headings = ("QUEUE", "JOB", "PHASE", "MINIMUM", "PODS", "REASON")
-    print_list(output, found, headings, rows, {"QUEUE", "JOB", "REASON"}, {"MINIMUM"})
+    print_list(output, found, (Column("QUEUE", lambda group: group.queue, "name"), *GROUPS))
 
 
 @pod_groups.command("show", examples=["lahar podgroup show default/train"])

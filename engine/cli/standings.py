@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import typer
@@ -12,6 +12,7 @@ from engine.application.client import Lahar
 from engine.application.scheduling import Scheduling
 from engine.cli.app import output_of, settings_of
 from engine.cli.arguments import date_time
+from engine.cli.columns import Column, show_list
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.history.formatting import amount
@@ -19,6 +20,7 @@ from engine.runtime.stages import SCHEDULING_OFF
 from engine.scheduling.status import GroupStatus
 
 __all__ = [
+    "GROUPS",
     "NONE",
     "UNLISTED",
     "AtOption",
@@ -28,7 +30,6 @@ __all__ = [
     "amounts_text",
     "answer",
     "counts_text",
-    "group_cells",
     "print_list",
     "print_resources",
     "print_title",
@@ -55,6 +56,7 @@ class _Status(Protocol):
     def document(self) -> dict[str, Any]: ...
 
 
+S = TypeVar("S", bound=_Status)
 T = TypeVar("T")
 
 
@@ -83,23 +85,12 @@ def shown_as_json(output: Output, found: _Status) -> bool:
     return output.as_json
 
 
-def print_list(
-    output: Output,
-    found: Sequence[_Status],
-    headings: tuple[str, ...],
-    rows: Iterable[tuple[str, ...]],
-    wide: set[str],
-    right: set[str],
-) -> None:
-    """Show one row of each, with the cluster if there are several; or its JSON."""
-    if output.as_json:
-        for one in found:
-            output.record(one.document())
-        return
-    first = 0 if len({one.cluster for one in found}) > 1 else 1
-    shown = [(one.cluster, *row)[first:] for one, row in zip(found, rows, strict=True)]
-    table = whole_table(output, ("CLUSTER", *headings)[first:], shown, {"CLUSTER", *wide}, right)
-    output.console.print(table, soft_wrap=True)
+def print_list(output: Output, found: Sequence[S], columns: Sequence[Column[S]]) -> None:
+    """Show a row for each, or its JSON."""
+    for one in found if output.as_json else ():
+        output.record(one.document())
+    if not output.as_json:
+        show_list(output, found, (Column("CLUSTER", lambda one: one.cluster, "cluster"), *columns))
 
 
 def print_title(output: Output, name: str, cluster: str, *facts: str) -> None:
@@ -137,17 +128,6 @@ def counts_text(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or NONE
 
 
-def group_cells(group: GroupStatus) -> tuple[str, ...]:
-    """Return the cells of a pod group's row: job, phase, minimum, pods, reason."""
-    return (
-        f"{group.namespace}/{group.name}",
-        group.phase,
-        str(group.min_available),
-        counts_text(group.members),
-        _reason(group),
-    )
-
-
 def _reason(group: GroupStatus) -> str:
     """Return why a group waits, in a few words."""
     said = group.reason
@@ -157,3 +137,13 @@ def _reason(group: GroupStatus) -> str:
         return "held" if group.held else NONE
     lacking = ", ".join(f"{amount(name, value)} {name}" for name, value in said.missing.items())
     return f"{said.reason}: {lacking} missing" if lacking else said.reason
+
+
+GROUPS: Final[tuple[Column[GroupStatus], ...]] = (
+    Column("JOB", lambda group: f"{group.namespace}/{group.name}", "name"),
+    Column("PHASE", lambda group: group.phase),
+    Column("MINIMUM", lambda group: str(group.min_available), "number"),
+    Column("PODS", lambda group: counts_text(group.members)),
+    Column("REASON", _reason, "name"),
+)
+"""Columns of pod groups."""
