@@ -11,8 +11,6 @@ from rich.table import Table
 
 from engine.cli.output import Output
 
-__all__ = ["BUDGETS", "bench"]
-
 BUDGETS: Final = {budget.name: budget for budget in MEASURES}
 
 

@@ -37,8 +37,6 @@ from engine.processor.processor import Processor
 from engine.processor.shard_run import OUTPUT_LIMIT
 from engine.runtime.gc_control import freeze_live_objects
 
-__all__ = ["MEASURES"]
-
 _MANY: Final = 100_000
 """Jobs, or open attempts."""
 _STRIDE: Final = 7_919

@@ -14,8 +14,6 @@ from throughput import edge, fold, memory, outputs, sqlite
 from workload import BEGIN
 from years import Year, years
 
-__all__ = ["MEASURES"]
-
 
 def _against_the_first(part: Callable[[Year], int]) -> Callable[[], Measured]:
     """Return a measure of the most that a shard held in ten years against the first of them."""

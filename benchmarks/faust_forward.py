@@ -19,8 +19,6 @@ from collections.abc import AsyncIterator, Sequence
 
 import faust
 
-__all__ = ["forwarder", "main"]
-
 
 def forwarder(options: argparse.Namespace, data: str) -> faust.App:
     """Return the app.

@@ -22,8 +22,6 @@ from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 from engine.runtime.gc_control import freeze_live_objects
 
-__all__ = ["bytes_per_replica", "many_jobs", "many_replicas", "resident", "trickle", "trickle_bytes"]
-
 _TRICKLED: Final = 60
 
 

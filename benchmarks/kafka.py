@@ -19,8 +19,6 @@ from kafka_place import broker
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Row", "main", "measure"]
-
 _PARTS: Final = ("rates", "sustained", "burst")
 _QUICK: Final = Load(rounds=1, observations=60_000, settle_seconds=5.0, window_seconds=10.0, burst_seconds=10.0)
 _NEARLY: Final = 0.98

@@ -20,8 +20,6 @@ from engine.events import Message
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
-__all__ = ["feed", "main"]
-
 _TOGETHER: Final = 200
 """Pods whose observations are interleaved."""
 _TICK_SECONDS: Final = 0.01

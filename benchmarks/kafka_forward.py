@@ -18,8 +18,6 @@ from typing import Any, Final, NamedTuple
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Shape", "main"]
-
 _TUNED: Final[dict[str, Any]] = {"compression_type": "zstd", "max_batch_size": 512 << 10, "max_request_size": 4 << 20}
 """As Lahar's own producers are set; aiokafka's defaults are no compression and batches of 16 KB."""
 

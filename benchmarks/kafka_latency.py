@@ -16,8 +16,6 @@ from kafka_place import PARTITIONS, Place
 from engine.events.outcomes import Accounted
 from engine.events.times import parse_time
 
-__all__ = ["Latencies", "percentile"]
-
 _POLL_MS: Final = 200
 _NOT_CAUSED: Final = Accounted.TYPE.encode()
 

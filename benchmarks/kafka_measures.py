@@ -16,8 +16,6 @@ from workload import OBSERVATIONS, lives
 
 from engine.events import Message
 
-__all__ = ["Burst", "Load", "Rates", "Window", "burst_and_restarts", "rates", "sustained", "window"]
-
 _BEGIN: Final = 1_700_000_000_000_000
 _REPLICAS: Final = 4
 _TAKERS: Final = ("stage", "aiokafka", "aiokafka-tuned", "confluent")

@@ -21,8 +21,6 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-__all__ = ["PARTITIONS", "Place", "Worker", "broker", "place"]
-
 PARTITIONS: Final = 4
 _ROOT: Final = Path(__file__).parents[1]
 _APPEND: Final = 2_000

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Budget", "Measured", "measure"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:

@@ -27,8 +27,6 @@ from engine.simulation.traces.rows import TraceRow
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
 
-__all__ = ["allocated"]
-
 _GPU: Final = "nvidia.com/gpu"
 _PARTS: Final = 1000
 """Of a GPU."""

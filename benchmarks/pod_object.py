@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["full_pod"]
-
 
 def full_pod(number: int) -> dict[str, Any]:
     """Return the `number`-th pod; only its identity differs from that of the others."""

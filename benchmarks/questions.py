@@ -20,8 +20,6 @@ from engine.processor.processor import Processor
 from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
 
-__all__ = ["Asked", "asked"]
-
 _JOBS: Final = 100_000
 """Of one replica each, ten observations a life."""
 _CHUNK: Final = 4_000

@@ -15,8 +15,6 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor
 
-__all__ = ["pause", "restart"]
-
 _HISTORY_JOBS: Final = 120_000
 
 

@@ -25,8 +25,6 @@ from engine.log.port import ShardView
 from engine.log.sqlite import SqliteLog
 from engine.processor.recovery import recover
 
-__all__ = ["edge", "fold", "memory", "outputs", "sqlite"]
-
 
 def _rate(count: int, work: Callable[[], object]) -> float:
     began = perf_counter()

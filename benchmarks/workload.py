@@ -24,8 +24,6 @@ from engine.runtime.gc_control import freeze_live_objects
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["BEGIN", "OBSERVATIONS", "SHARD", "job_name", "life", "lives", "run"]
-
 BEGIN: Final = 1_700_000_000_000_000
 SHARD: Final = ShardId("lifecycle", 0)
 

@@ -21,8 +21,6 @@ from engine.log.port import ShardId
 from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor
 
-__all__ = ["Year", "years"]
-
 _MONTH: Final = 30 * 86_400 * SECOND
 _MONTHS: Final = 12
 _JOBS: Final = 100

@@ -12,8 +12,6 @@ from typing import Annotated, Any, BinaryIO, Final, Literal, ParamSpec, TypeVar,
 from engine.controls import must_be_text, must_not_be_empty
 from statemachines.errors import LaharError
 
-__all__ = ["RequestError", "checked", "checked_methods", "must_fit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTROLS", "must_be_text", "must_not_be_empty", "visible_line"]
-
 CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 """Controls of terminals, ends of lines, and controls of the direction of writing."""
 _AS_JSON: Final = {code: f"\\u{code:04x}" for code in CONTROLS if code != ord("\n")}

@@ -10,8 +10,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from warnings import warn
 
-__all__ = ["former", "install"]
-
 
 def former(owner: object, name: str, names: Mapping[str, str]) -> object:
     """Return a renamed attribute; to be called by the `__getattr__` of a module or class.

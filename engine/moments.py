@@ -15,8 +15,6 @@ from difflib import get_close_matches
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
-__all__ = ["before_now", "parse_moment", "zone_of"]
-
 # Imports nothing of ours: `lahar --help` needs it.
 _LONGEST: Final = 100
 """Characters of a time."""

@@ -19,8 +19,6 @@ from statemachines.vocabulary import (
     TERMINAL_ATTEMPT_PHASES,
 )
 
-__all__ = ["BudgetSelector", "Selector", "parse_selector", "selects"]
-
 _PHASES: Final[Mapping[str, tuple[str, ...]]] = {"job": JOB_PHASES, "task": TASK_PHASES, "replica": ATTEMPT_PHASES}
 _FIELDS: Final = ("level", "from", "to", "reason", "task", "labels")
 

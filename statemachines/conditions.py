@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from statemachines.vocabulary import JobPhase
 
-__all__ = ["condition_append"]
-
 
 def condition_append(conditions: Sequence[JobPhase], new: JobPhase) -> list[JobPhase]:
     """Return the phases of the conditions after a change of status.

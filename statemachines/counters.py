@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Counters", "Pod", "PodPhase", "count", "count_tasks"]
-
 PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 """Kubernetes' phases of a pod. Volcano counts any other phase as Unknown."""
 

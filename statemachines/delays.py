@@ -11,8 +11,6 @@ from typing import Final, Literal
 
 from statemachines.vocabulary import ACTIONS, INTERNAL_ACTIONS, Action
 
-__all__ = ["ActionClass", "Delay", "Placement", "action_class", "cancelled_by_event", "made_pointless", "place"]
-
 ActionClass = Literal["job", "task", "pod", "partition"]
 _CLASSES: Final[dict[str, ActionClass]] = {"RestartTask": "task", "RestartPod": "pod", "RestartPartition": "partition"}
 _POD_EVENTS: Final = frozenset({"PodPending", "PodRunning", "PodFailed", "PodEvicted"})

@@ -9,8 +9,6 @@ LaharError
 
 from __future__ import annotations
 
-__all__ = ["LaharError", "RuleError", "SelectorError", "TableError", "UnknownNameError"]
-
 
 class LaharError(Exception):
     """Base of all errors that a caller of Lahar may have to handle."""

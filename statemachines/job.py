@@ -17,8 +17,6 @@ from statemachines.machine import MachineTable, TransitionRow
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import ACTIONS
 
-__all__ = ["JOB", "JOB_STATES", "JOB_TRIGGERS", "JobFacts", "NoticeTrigger"]
-
 NoticeTrigger = Literal["NoticeOpened", "NoticeReceived", "NoticeWithdrawn", "NoticeExecuted"]
 
 

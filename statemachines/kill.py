@@ -9,19 +9,6 @@ from typing import Final, Literal
 from statemachines.counters import Counters, Pod
 from statemachines.vocabulary import Action, FailureClass
 
-__all__ = [
-    "RETAIN_NONE",
-    "RETAIN_SOFT",
-    "KillPlan",
-    "KillScope",
-    "Target",
-    "kill_job",
-    "kill_target",
-    "last_retry",
-    "retained",
-    "volcano_status",
-]
-
 RETAIN_SOFT: Final[frozenset[str]] = frozenset({"Succeeded", "Failed"})
 """Pods of these phases survive a soft kill."""
 RETAIN_NONE: Final[frozenset[str]] = frozenset()

@@ -7,8 +7,6 @@ from typing import Final
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
-__all__ = ["active_deadline_due", "ttl_due"]
-
 _SECOND: Final = 1_000_000
 
 

@@ -16,8 +16,6 @@ from statemachines.errors import TableError
 if TYPE_CHECKING:
     from transitions import Machine
 
-__all__ = ["Compiled", "MachineTable", "Row", "TransitionRow", "compile_table", "diagram", "machine_of", "step"]
-
 F = TypeVar("F")
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from statemachines.errors import UnknownNameError
 
-__all__ = ["hint", "must_be_known", "must_not_be_misspelt", "nearest"]
-
 _LISTED: Final = 12
 """Names listed in an error where none is near."""
 _LIKELY: Final = 0.75

@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 from statemachines.machine import MachineTable, TransitionRow, step
 
-__all__ = ["NOTICE", "NoticeChange", "NoticeFacts", "NoticeState", "next_state"]
-
 NoticeState = Literal["Open", "Executed", "Withdrawn"]
 
 NoticeChange = Literal[

@@ -6,8 +6,6 @@ from typing import Literal
 
 from statemachines.vocabulary import BusEvent
 
-__all__ = ["group_event", "pod_added", "pod_deleted", "pod_updated"]
-
 
 def pod_added(*, out_of_sync: bool = False) -> BusEvent:
     """Return the event of a pod's first observation: PodPending, even if it runs already."""

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from statemachines.counters import Counters
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
-__all__ = ["ObservedPhase", "attempts_show", "owner_shows"]
-
 
 class ObservedPhase(NamedTuple):
     """Phase of an observed job."""

@@ -10,19 +10,6 @@ from typing import Final
 from statemachines.kill import KillPlan
 from statemachines.spec import JobSpec, Partition, TaskSpec
 
-__all__ = [
-    "GroupTask",
-    "PodGroupSpec",
-    "SubGroup",
-    "deletes_podgroup",
-    "first_pods",
-    "min_resources",
-    "min_task_member",
-    "pod_usage",
-    "podgroup_spec",
-    "task_minima_first",
-]
-
 Resources = dict[str, Fraction]
 """Resource name → amount."""
 

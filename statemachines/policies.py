@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 from statemachines.spec import JobSpec, Policy
 from statemachines.vocabulary import INTERNAL_EVENTS, Action
 
-__all__ = ["MAIN_ACTIONS", "MAIN_EVENT", "MAIN_FAILED_EVENT", "Match", "Request", "match"]
-
 MAIN_EVENT: Final = "MainTaskEvent"
 """Raised when a task with `main: true` completes."""
 MAIN_FAILED_EVENT: Final = "MainTaskFailedEvent"

@@ -13,8 +13,6 @@ from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 from statemachines.spec import JobSpec, RaiseRule
 from statemachines.transition import Transition
 
-__all__ = ["CHAIN_LIMIT", "fires", "matching", "raise_rules", "subject_of", "too_deep"]
-
 CHAIN_LIMIT: Final = 8
 """Longest chain of events that raise events."""
 

@@ -12,8 +12,6 @@ from typing import Final, Literal, cast
 from statemachines.machine import MachineTable, TransitionRow
 from statemachines.vocabulary import ATTEMPT_PHASES, LIVE_ATTEMPT_PHASES, AttemptPhase
 
-__all__ = ["REPLICA", "REPLICA_STATES", "SHOWN_BY", "AttemptTrigger", "next_attempt_phase", "skipped"]
-
 AttemptTrigger = Literal["Wait", "Bind", "Start", "Delete", "Succeed", "Fail", "Lose"]
 
 SHOWN_BY: Final[Mapping[AttemptPhase, AttemptTrigger]] = {

@@ -16,20 +16,6 @@ from msgspec import Meta, field
 from statemachines.value import Value
 from statemachines.vocabulary import Action, Level
 
-__all__ = [
-    "GPU",
-    "RESOURCE",
-    "Amount",
-    "DependsOn",
-    "JobSpec",
-    "Partition",
-    "Policy",
-    "RaiseRule",
-    "Requests",
-    "TaskSpec",
-    "gpus_of",
-]
-
 GPU: Final = 10**9
 """Parts of a GPU that are counted."""
 RESOURCE: Final = 2**63 - 1

@@ -7,19 +7,6 @@ from typing import Literal, Protocol, TypeVar
 
 from statemachines.spec import DependsOn, TaskSpec
 
-__all__ = [
-    "TaskPods",
-    "creates_pods",
-    "dependencies_met",
-    "may_start",
-    "missing_indexes",
-    "pod_name",
-    "pod_ready",
-    "surplus_indexes",
-    "sync_job",
-    "task_ready",
-]
-
 
 class TaskPods(Protocol):
     """A task and its pods, for a sync."""

@@ -12,8 +12,6 @@ from statemachines.spec import TaskSpec
 from statemachines.task_rules import success_out_of_reach, task_completed, too_many_failed
 from statemachines.vocabulary import TaskPhase
 
-__all__ = ["TASK", "TASK_STATES", "TaskFacts", "TaskTrigger", "initial_task_phase", "next_task_phase"]
-
 TaskTrigger = Literal["Counted", "Restarted", "JobFinished"]
 
 

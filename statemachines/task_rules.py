@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from statemachines.spec import TaskSpec
 
-__all__ = ["DEFAULT_TASK_MAX_RETRY", "success_out_of_reach", "task_completed", "task_failed", "too_many_failed"]
-
 DEFAULT_TASK_MAX_RETRY = 3
 """Meaning of a task's `maxRetry` of 0 (Volcano)."""
 

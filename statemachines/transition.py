@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from statemachines.vocabulary import Level
 
-__all__ = ["Transition"]
-
 
 @dataclass(slots=True)
 class Transition:

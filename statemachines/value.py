@@ -12,8 +12,6 @@ from msgspec.structs import fields, force_setattr
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["Value"]
-
 
 class _SharedDefaults(StructMeta):
     """Puts a default in the place of an equal value; msgspec leaves out of JSON only what *is* the default.

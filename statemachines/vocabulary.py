@@ -8,38 +8,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-__all__ = [
-    "ACTIONS",
-    "ATTEMPT_PHASES",
-    "BUS_EVENTS",
-    "FAILED_REASONS",
-    "FINISHED_JOB_PHASES",
-    "INTERNAL_ACTIONS",
-    "INTERNAL_EVENTS",
-    "JOB_PHASES",
-    "LIVE_ATTEMPT_PHASES",
-    "LOST_REASONS",
-    "POLICY_EVENTS",
-    "RANKS",
-    "REASONS",
-    "TASK_PHASES",
-    "TERMINAL_ATTEMPT_PHASES",
-    "USER_ACTIONS",
-    "Action",
-    "AttemptPhase",
-    "BusEvent",
-    "EffectFailure",
-    "FailureClass",
-    "JobPhase",
-    "Level",
-    "ObjectState",
-    "Rank",
-    "TaskPhase",
-    "TerminalPhase",
-    "failure_class",
-    "volcano_phase",
-]
-
 Level = Literal["job", "task", "replica"]
 """The three levels at which a transition can happen."""
 

@@ -20,8 +20,6 @@ from streams.reader import Reader
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
 
-__all__ = ["Cluster", "Held"]
-
 _TOPICS: Final[tuple[Topic, ...]] = get_args(Topic)
 
 

@@ -29,8 +29,6 @@ from engine.events.times import EARLIEST, LATEST, format_time, parse_time
 from engine.log.port import Vector
 from streams import dead_letters
 
-__all__ = ["Fields", "Header", "Metadata", "decode", "encode"]
-
 Header = tuple[str, bytes]
 
 

@@ -17,8 +17,6 @@ from pydantic_core import from_json
 from engine.events.outcomes import DeadLettered
 from engine.events.vocabulary import adapter
 
-__all__ = ["pack", "unpack"]
-
 _PREFIX: Final = "__connect.errors."
 _ATTRIBUTES: Final = "lahar_attributes"
 

@@ -31,8 +31,6 @@ from aiokafka.errors import (
 
 from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["REFUSALS", "TopicsDifferError", "TopicsMissingError", "must_be_described", "unavailable", "unavailable_if"]
-
 # Without a handler, Python prints its warnings about unreachable brokers to stderr.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 # At level DEBUG aiokafka logs every request, including passwords and tokens.

@@ -9,8 +9,6 @@ from engine.events.vocabulary import SINGLE_TOPICS
 from engine.log.errors import LayoutError
 from streams.topics import CO_PARTITIONED
 
-__all__ = ["equal", "narrowed", "remedy"]
-
 
 def remedy(partitions: int) -> str:
     """Return the advice for topics that have grown.

@@ -35,8 +35,6 @@ from streams.settings import KafkaSettings
 from streams.shard import KafkaShard
 from streams.shard_positions import last_known, look, must_not_have_moved, positions_of, shards_of
 
-__all__ = ["KafkaLog"]
-
 _log: Final = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.02
 """Longest delay until `wait` notices appends of other processes (seconds)."""

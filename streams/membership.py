@@ -35,8 +35,6 @@ from streams.errors import unavailable, unavailable_if
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
 
-__all__ = ["GroupMembership", "MembershipError"]
-
 _LONGEST_HEARTBEAT: Final = 3.0
 _PAUSE_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 5.0

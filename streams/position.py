@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple, cast
 from engine.events import Topic
 from engine.log.port import Partition, Position
 
-__all__ = ["Stored", "from_group", "from_record", "latest", "to_group", "to_record"]
-
 _CHUNKED: Final = "-"
 
 

@@ -27,8 +27,6 @@ from streams.client.record_batches import Chunk, CorruptBatchError, RawRecord
 from streams.codec import decode
 from streams.errors import unavailable_if
 
-__all__ = ["Reader", "record_of"]
-
 _VISIBLE_SECONDS: Final = 5.0
 """Time limit until this process's own commit is readable: usually some milliseconds, longer if another producer's transaction is
 open before it in the same partition."""

@@ -17,8 +17,6 @@ from streams.client.record_batches import RawRecord
 from streams.position import Stored
 from streams.reader import Reader, record_of
 
-__all__ = ["merged", "scan"]
-
 Wanted = Callable[[RawRecord], bool]
 
 

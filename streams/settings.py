@@ -31,8 +31,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from engine.log.url import must_name_no_login
 from streams.client.tokens import TokenProvider
 
-__all__ = ["URL_SCHEME", "KafkaSettings"]
-
 URL_SCHEME: Final = "kafka://"
 _TRIES: Final = 3
 

@@ -24,8 +24,6 @@ from streams.layout import remedy
 from streams.position import Stored, to_group, to_record
 from streams.shard_positions import STATE_MARK, must_not_have_moved, must_not_have_written, read_shard
 
-__all__ = ["KafkaShard"]
-
 _SMALLER: Final = 8
 
 

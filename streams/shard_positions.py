@@ -19,17 +19,6 @@ from streams.codec import decode
 from streams.errors import unavailable_if
 from streams.position import Stored, from_group, from_record, latest
 
-__all__ = [
-    "STATE_MARK",
-    "last_known",
-    "look",
-    "must_not_have_moved",
-    "must_not_have_written",
-    "positions_of",
-    "read_shard",
-    "shards_of",
-]
-
 STATE_MARK: Final = b"\x00"
 """Prefix of each state in `snapshots`: an empty value would be a tombstone."""
 _STAGES: Final = ("lifecycle", "scheduling", "billing", "budgets")

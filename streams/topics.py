@@ -28,18 +28,6 @@ from streams.client.retry import retried
 from streams.errors import TopicsDifferError, unavailable_if
 from streams.settings import KafkaSettings
 
-__all__ = [
-    "CO_PARTITIONED",
-    "TOPICS",
-    "Declared",
-    "Difference",
-    "RetentionPolicy",
-    "apply",
-    "declared",
-    "plan",
-    "topic_name",
-]
-
 T = TypeVar("T")
 
 _DAY_MS: Final = 86_400_000

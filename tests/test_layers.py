@@ -92,6 +92,17 @@ def test_no_modules_import_each_other():
     assert circle({name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}) == []
 
 
+def test_only_modules_that_export_names_of_others_list_their_names():
+    """Everywhere else, but for packages, a name without an underscore is public."""
+    for name, path in MODULES.items():
+        if path.name == "__init__.py":
+            continue
+        tree = ast.parse(path.read_text())
+        listed = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+        imported = {one.asname or one.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names}
+        assert not listed or imported.intersection(ast.literal_eval(listed[0].value)), name
+
+
 def test_the_check_of_circles_sees():
     types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import log"
     assert set(circle({"a": "", "a.log": "def f():\n    import a.shard", "a.shard": types})) == {"a.log", "a.shard"}

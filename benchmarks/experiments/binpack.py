@@ -10,8 +10,6 @@ from experiments.rows import Column, Row
 from experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
-__all__ = ["rows"]
-
 _NAME: Final = "binpack"
 _WEIGHTS: Final = {
     "binpack.weight": 10,

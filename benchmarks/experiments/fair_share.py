@@ -11,8 +11,6 @@ from experiments.rows import Column, Row
 from experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
-__all__ = ["rows"]
-
 _NAME: Final = "fair-share"
 _RUN: Final = 1000
 _NODES: Final = [node(f"node-{at}", 10) for at in range(1, 5)]

@@ -8,8 +8,6 @@ from engine.scheduling.cluster.entities import Job, Task
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["FIRST_COME", "FirstCome"]
-
 
 class FirstCome(Plugin):
     """Jobs are placed in the order of their creation; the first one that finds no place blocks those behind it."""

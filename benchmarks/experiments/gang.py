@@ -11,8 +11,6 @@ from experiments.rows import Column, Row
 from experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
-__all__ = ["rows"]
-
 _NAME: Final = "gang"
 _RUN: Final = 600
 _TENSORFLOW: Final = (Role("ps", 2, Requests(cpu_milli=1000)), Role("worker", 4, Requests(cpu_milli=1000)))

@@ -13,8 +13,6 @@ from engine.simulation.traces.rows import TraceRow
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
 
-__all__ = ["BEGIN", "CLUSTER", "Role", "TrainingJob", "training"]
-
 BEGIN: Final = 1_600_000_000 * SECOND
 """When the first job of an experiment is submitted."""
 CLUSTER: Final = "experiment"

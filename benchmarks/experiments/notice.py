@@ -14,8 +14,6 @@ from experiments.rows import Column, Row
 from experiments.trial import Trial, node, run, tiers
 from statemachines.spec import Requests
 
-__all__ = ["rows"]
-
 _NAME: Final = "notice"
 _HOUR: Final = 3600
 _DELAY: Final = 300

@@ -19,8 +19,6 @@ from experiments.jobs import CLUSTER
 from experiments.rows import Column, Row
 from experiments.trial import Trial, node, run, tiers
 
-__all__ = ["FULL", "Load", "rows"]
-
 _NAME: Final = "octopus"
 _FORMAT: Final = "philly-status"
 _HOUR: Final = 3600 * SECOND

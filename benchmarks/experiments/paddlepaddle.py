@@ -16,8 +16,6 @@ from experiments.rows import Column, Row
 from experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
-__all__ = ["elastic_progress", "progress", "rows"]
-
 _NAME: Final = "paddlepaddle"
 _HOUR: Final = 3600
 _TROUBLE: Final = 1500

@@ -12,8 +12,6 @@ from engine.simulation.plots import columns, key
 from experiments.registry import EXPERIMENTS
 from experiments.rows import Row
 
-__all__ = ["page"]
-
 
 def page(rows: Iterable[Row]) -> str:
     """Return the page; the rows of an experiment are beside each other."""

@@ -9,8 +9,6 @@ from typing import Final
 from experiments import binpack, fair_share, gang, notice, octopus, paddlepaddle, task_topology
 from experiments.rows import Row
 
-__all__ = ["EXPERIMENTS", "Experiment"]
-
 
 @dataclass(frozen=True, slots=True)
 class Experiment:

@@ -12,8 +12,6 @@ from experiments.rows import Column, Row
 from experiments.trial import node, run, tiers
 from statemachines.spec import Requests
 
-__all__ = ["rows", "slowdown"]
-
 _NAME: Final = "task-topology"
 _RUN: Final = 600
 """Seconds that a job takes if nothing goes over the network."""

@@ -24,8 +24,6 @@ from engine.simulation.results_fold import ResultsFold
 from engine.simulation.workload import PlannedJob, Workload
 from experiments.jobs import BEGIN, CLUSTER
 
-__all__ = ["Trial", "node", "run", "tiers"]
-
 _GIBIBYTE: Final = 1 << 30
 
 

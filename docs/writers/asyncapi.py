@@ -16,8 +16,6 @@ from engine.events.outcomes import DeadLettered
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import INPUT_TOPICS, Data, Topic
 
-__all__ = ["asyncapi"]
-
 _SCHEMA_FORMAT: Final = "application/schema+json;version=draft-2020-12"
 
 

@@ -22,8 +22,6 @@ from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic
 from statemachines import vocabulary
 
-__all__ = ["catalogue"]
-
 _LISTS: Final[dict[str, Any]] = {
     "JobPhase": vocabulary.JobPhase,
     "TaskPhase": vocabulary.TaskPhase,

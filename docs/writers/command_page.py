@@ -15,8 +15,6 @@ from engine.cli.help import examples_of
 if TYPE_CHECKING:
     from typer._click import Command  # private: for annotations alone
 
-__all__ = ["page"]
-
 _HEAD: Final = """\
 # The command
 

@@ -15,8 +15,6 @@ from command_page import page
 
 from engine.events.schema import json_schemas
 
-__all__ = ["documents", "write_all"]
-
 
 def documents() -> dict[str, str]:
     """Return every document: path relative to the folder → text."""

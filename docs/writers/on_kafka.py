@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from engine.events.outcomes import DeadLettered
 
-__all__ = ["BYTES", "HEADERS", "JSON", "LETTER_HEADERS", "Header", "headers_schemas", "on_kafka"]
-
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 

@@ -31,8 +31,6 @@ from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import SearchableLog
 
-__all__ = ["AppliedObject", "Part", "all_parts", "apply_parts", "part_of", "parts_of"]
-
 _HINT: Final = "other differences from the job's manifest, such as labels, are ignored while it runs; submit it under another name"
 _NAMED: Final = 10
 """Objects with faults that an error names."""

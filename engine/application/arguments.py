@@ -12,8 +12,6 @@ from pydantic_core import from_json
 from engine.application.errors import RequestError
 from engine.events.times import format_time, to_micros
 
-__all__ = ["as_json", "as_read"]
-
 
 def as_read(given: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return a decoded object as it is read from JSON.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from engine.log.sqlite import SqliteLog
     from engine.simulation.comparison import Comparison
 
-__all__ = ["Lahar"]
-
 T = TypeVar("T")
 
 

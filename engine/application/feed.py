@@ -26,8 +26,6 @@ from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
 from engine.runtime.stages import stages_of
 
-__all__ = ["Feed", "Outcome", "Progress", "Taken"]
-
 Outcome = Literal["applied", "duplicate", "unchanged", "rejected", "refused", "appended"]
 """Outcome of an input; `appended`: another process will process it."""
 

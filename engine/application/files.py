@@ -12,8 +12,6 @@ from engine.kubernetes.reading.markdown import extract_manifest
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
 from engine.kubernetes.reading.positions import Positions
 
-__all__ = ["read_given", "read_manifests", "read_objects"]
-
 
 def read_objects(path: Path, remedy: str = "nothing is applied") -> list[Document]:
     """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.

@@ -21,8 +21,6 @@ from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import read_documents
 from engine.log.producer_time import wall_clock
 
-__all__ = ["Ingested", "append_objects", "ingested"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ingested:

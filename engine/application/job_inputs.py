@@ -12,8 +12,6 @@ from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated
 from engine.kubernetes.reading.identity import job_name
 
-__all__ = ["command_message", "input_message", "manifest_digest", "submission", "update"]
-
 _SOURCE: Final = "lahar/cli"
 """Source of manifests, whatever the interface; existing logs hold it, so it cannot change."""
 

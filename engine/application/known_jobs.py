@@ -22,8 +22,6 @@ from engine.kubernetes.manifests.manifest import read_manifest
 from engine.log.port import Searchable
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["KnownJobs"]
-
 
 class KnownJobs:
     """Jobs by name, with their manifests."""

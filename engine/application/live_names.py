@@ -14,8 +14,6 @@ from engine.kubernetes.reading.identity import job_name
 from engine.projection.job_tables import JobTables
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["must_be_free"]
-
 
 def must_be_free(questions: Questions, cluster: str, manifests: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
     """Check that no live managed job has the name of one of some manifests, nor two of them the same.

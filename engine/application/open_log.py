@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from engine.runtime.engine import Engine
     from engine.runtime.reporter import Reporter
 
-__all__ = ["OpenLog"]
-
 
 class OpenLog:
     """An open log; a context manager, for one thread at a time."""

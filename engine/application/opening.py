@@ -18,8 +18,6 @@ from engine.runtime.settings import DEFAULT_LOG, Settings
 from engine.runtime.stages import scheduling as scheduling_stage
 from engine.scheduling.errors import ConfigurationError
 
-__all__ = ["open_lahar"]
-
 
 @checked
 def open_lahar(

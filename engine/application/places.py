@@ -6,8 +6,6 @@ from typing import Self
 
 from engine.kubernetes.reading.documents import Document
 
-__all__ = ["Place"]
-
 
 class Place(str):
     """Where an object stands: `jobs.yaml: line 12`; empty: it was given by a program."""

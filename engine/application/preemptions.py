@@ -10,8 +10,6 @@ from engine.history.preemptions import NoticeView, notice_named, notices
 from engine.log.port import SearchableLog
 from engine.projection.job_tables import JobTables
 
-__all__ = ["Preemptions"]
-
 
 @checked_methods
 class Preemptions:

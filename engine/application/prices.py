@@ -19,8 +19,6 @@ from engine.history.diff import Change
 from engine.history.formatting import exact
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
-__all__ = ["PriceBooks", "book_of", "check_book", "diff_books", "spec_of", "unpriced_meters", "unpriced_nodes", "unpriced_times"]
-
 
 class PriceBooks:
     """The price book in force, by the rules of the billing stage: of whatever name and cluster, the last one that it could take."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from engine.application.ingestion import Ingested
     from engine.billing.calendar import Month
 
-__all__ = ["Producer"]
-
 _COMMANDS: Final = USER_ACTIONS | {"Unpark", "AcknowledgeNotice", "WithdrawNotice"}
 _logger: Final = logging.getLogger("lahar")
 

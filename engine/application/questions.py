@@ -19,8 +19,6 @@ from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
 from engine.runtime.settings import Settings
 
-__all__ = ["Questions", "meant"]
-
 Behind = Callable[[int, Exception], object]
 
 M = TypeVar("M")

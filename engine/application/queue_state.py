@@ -18,8 +18,6 @@ from engine.kubernetes.reading.documents import Document
 from engine.log.port import SearchableLog
 from statemachines.errors import LaharError
 
-__all__ = ["QueueStateError", "change_queue_state"]
-
 _OPEN: Final = frozenset({"", "Open"})
 _STATED: Final = {"closedByParent": CLOSED_BY_PARENT, "hierarchy": HIERARCHY, "hierarchyWeights": HIERARCHY_WEIGHTS}
 """Fields of the fact that an object states by annotation."""

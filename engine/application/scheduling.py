@@ -40,8 +40,6 @@ from engine.scheduling.status import (
 )
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["Scheduling"]
-
 
 class _Status(Protocol):
     @property

@@ -45,8 +45,6 @@ from engine.simulation.results_fold import ResultsFold
 from engine.simulation.simulation import Simulation
 from engine.simulation.workload import PlannedJob, Workload
 
-__all__ = ["Scenario", "conduct_of", "nodes_of", "objects_of", "play", "simulate", "simulate_on"]
-
 _IN_MEMORY: Final = "memory:"
 _LATEST_ANSWER: Final = 10 * 366 * 24 * 3600
 """Most seconds from a notice to its acknowledgement."""

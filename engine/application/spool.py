@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["spool"]
-
 
 class _NamedInErrors(FileIO):
     def write(self, data: ReadableBuffer, /) -> int:

@@ -13,8 +13,6 @@ from engine.history.subscribe import CaughtUp, Start, Subscription
 from engine.history.token import is_token
 from engine.log.errors import LogError
 
-__all__ = ["Events", "start_at"]
-
 
 class Events(Iterator[Event[Data]]):
     """Events of a subscription, in the order of each job. Not thread-safe."""

@@ -34,8 +34,6 @@ from engine.simulation.recording import ClusterFact, Recording, configurations_o
 from engine.simulation.replay import ReplayedCluster, arrange_replay
 from engine.simulation.results_fold import ResultsFold
 
-__all__ = ["OtherRules", "Window", "what_if"]
-
 Facts = Sequence[tuple[Micros, ClusterFact]]
 
 

@@ -37,8 +37,6 @@ from engine.events.times import EARLIEST, Micros
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS
 
-__all__ = ["absorb"]
-
 _FEW: Final = 64
 """Number of attempts above which a job is reviewed in steps."""
 _CHANGES: Final = 100

@@ -20,8 +20,6 @@ from engine.events.inputs import ObjectApplied
 from engine.events.prices import PriceBook, PriceVersion, read_book
 from engine.events.times import Micros, format_time
 
-__all__ = ["NO_PRICES", "Book", "applied", "bills", "next_book"]
-
 NO_PRICES: Final = PriceVersion.model_validate({"version": "-", "from": 0})
 """Rules without a price book: running and terminating time is recorded, and nothing has a price."""
 

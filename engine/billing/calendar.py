@@ -10,8 +10,6 @@ from zoneinfo import ZoneInfo
 
 from engine.events.times import EARLIEST, LATEST, SECOND, Micros, to_micros
 
-__all__ = ["HOUR", "Month", "floor_hour", "following", "month_named", "month_of", "next_hour", "next_mark"]
-
 HOUR: Final = 3600 * SECOND
 
 _NAME: Final = re.compile("[0-9]{4}-(0[1-9]|1[0-2])", re.ASCII)

@@ -13,8 +13,6 @@ from engine.events.billing import Charge
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
 
-__all__ = ["FREE", "charged"]
-
 T = TypeVar("T")
 
 _KNOWN: Final = 10_000

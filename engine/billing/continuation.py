@@ -11,8 +11,6 @@ from engine.billing.state import Attempt, JobAccount, Node, Run, State
 from engine.billing.usage_segments import LONGEST, kind_of_node
 from engine.events.times import Micros
 
-__all__ = ["continued"]
-
 
 def continued(state: State, account: JobAccount, attempt: Attempt, node: Node | None, until: Micros) -> Run | None:
     """Return the run that records an attempt up to an hour mark, if nothing has changed since the last mark.

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from engine.billing.state import Attempt, JobAccount, Run, State
 from engine.billing.usage_segments import fact_about, kind_of_node, place_in
 
-__all__ = ["correction_cause"]
-
 
 def correction_cause(state: State, account: JobAccount, attempt: Attempt, run: Run, void: Sequence[Run]) -> str:
     """Return the id of the event that caused a correction.

@@ -17,8 +17,6 @@ from engine.billing.usage_segments import WAITING
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.events.times import Micros
 
-__all__ = ["cut", "difference", "part", "voided"]
-
 IsClosed = Callable[[str], bool]
 
 

@@ -20,8 +20,6 @@ from engine.events.decimals import plain, total
 from engine.events.ids import output_id
 from engine.events.times import Micros
 
-__all__ = ["STAGE", "EventFactory"]
-
 STAGE: Final = "billing"
 _SOURCE: Final = "lahar/billing"
 

@@ -18,8 +18,6 @@ from engine.events import Data, Event
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.times import Micros
 
-__all__ = ["evolve", "run_of"]
-
 _OWN_EVENTS: Final = (UsageRecorded, UsageWithdrawn, UsageReviewed, UsageFailed)
 
 

@@ -14,8 +14,6 @@ from engine.billing.state import JobAccount, State
 from engine.billing.timers import first_sweep
 from engine.events.times import Micros
 
-__all__ = ["first_superfluous", "forget", "forgotten", "settle"]
-
 _UNPRICED: Final = 100_000
 """Maximum number of forgotten jobs with unpriced usage per shard: about 70 MB."""
 

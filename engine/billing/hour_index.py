@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["HourIndex"]
-
 _PAGE: Final = 512
 """Attempts per page."""
 

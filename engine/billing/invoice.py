@@ -17,24 +17,6 @@ from engine.events.currencies import CURRENCIES
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter, PriceVersion, rate_name
 
-__all__ = [
-    "Bill",
-    "Invoice",
-    "InvoiceLine",
-    "LineSum",
-    "Sum",
-    "Unpriced",
-    "adjustment_id",
-    "invoice_id",
-    "invoices",
-    "note_unpriced",
-    "quotes",
-    "rounded",
-    "unpriced",
-    "used",
-    "without_price",
-]
-
 _ZERO: Final = Decimal(0)
 _ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
 

@@ -24,19 +24,6 @@ from engine.events.billing import UsageReviewed
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.times import EARLIEST, SECOND, Micros
 
-__all__ = [
-    "await_node",
-    "first_node_review",
-    "forget_nodes",
-    "has_come_to",
-    "is_last",
-    "node_gone",
-    "node_observed",
-    "note_reviewed",
-    "note_use",
-    "review_due",
-]
-
 _UNKNOWN: Final = 64
 """Maximum number of unknown nodes of a job that are stored by name."""
 _FACTS: Final = 64

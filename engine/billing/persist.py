@@ -16,25 +16,6 @@ from engine.billing.state import PAGE, Attempt, Job, JobAccount, Node, Packed, S
 from engine.events.prices import read_book
 from engine.events.times import Micros
 
-__all__ = [
-    "BOOK",
-    "SWEPT",
-    "account_of",
-    "dump",
-    "head_record",
-    "job_records",
-    "load",
-    "node_record",
-    "pack_idle",
-    "pack_last",
-    "page_record",
-    "records",
-    "subject_of",
-    "touch",
-    "touch_page",
-    "use_of",
-]
-
 _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"

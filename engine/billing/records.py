@@ -23,8 +23,6 @@ from engine.events.decimals import plain
 from engine.events.prices import Meter
 from engine.events.times import Micros, format_time
 
-__all__ = ["UNITS", "Record", "clipped", "json_of", "record_id", "records_of"]
-
 UNITS: Final[dict[Meter, str]] = {
     "gpu_seconds": "GPU-Seconds",
     "cpu_seconds": "vCPU-Seconds",

@@ -16,8 +16,6 @@ from engine.events.decimals import EXACT, total
 from engine.events.prices import PriceVersion
 from engine.events.times import SECOND, Micros, format_time
 
-__all__ = ["Costs", "report"]
-
 _DAY: Final = 86_400 * SECOND
 _ZERO: Final = Decimal(0)
 _SHOWN: Final = 20

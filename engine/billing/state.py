@@ -18,24 +18,6 @@ from engine.billing.hour_index import HourIndex
 from engine.events.billing import RecordKind, SegmentKind, Worth
 from engine.events.times import EARLIEST, Micros
 
-__all__ = [
-    "PAGE",
-    "Attempt",
-    "End",
-    "Job",
-    "Node",
-    "NodeFact",
-    "NodeReview",
-    "Packed",
-    "Place",
-    "Point",
-    "Reservation",
-    "Run",
-    "Size",
-    "State",
-    "Terms",
-]
-
 PAGE: Final = 32
 """Attempts per snapshot record: about 16 KB."""
 _FEW: Final = 8

@@ -10,8 +10,6 @@ from engine.events.billing import Charge
 from engine.events.decimals import EXACT, plain
 from engine.events.prices import Meter, PriceVersion
 
-__all__ = ["Tariff", "cost", "quantity", "tariff_of"]
-
 _Kind: TypeAlias = tuple[str | None, str | None]
 """Type and GPU model of a node."""
 

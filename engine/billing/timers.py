@@ -11,18 +11,6 @@ from engine.billing.state import Attempt, Job, JobAccount, State
 from engine.events import Data, Event
 from engine.events.times import SECOND, Micros
 
-__all__ = [
-    "REVIEW_AFTER",
-    "advance",
-    "begin_review",
-    "first_review",
-    "first_sweep",
-    "mark_due",
-    "review",
-    "schedule",
-    "schedule_waiting",
-]
-
 REVIEW_AFTER: Final = 60 * SECOND
 """Delay of reviews (microseconds), so that one review covers many nodes observed together."""
 

@@ -16,22 +16,6 @@ from engine.events.prices import PriceVersion
 from engine.events.times import Micros, format_time
 from statemachines.vocabulary import failure_class
 
-__all__ = [
-    "LONGEST",
-    "WAITING",
-    "Segment",
-    "added",
-    "fact_about",
-    "is_billable",
-    "is_rejected",
-    "kind_of_node",
-    "node_at",
-    "place_in",
-    "runs_of",
-    "segments",
-    "worth_of",
-]
-
 LONGEST: Final = 10 * 366 * 24 * HOUR
 """Longest billed attempt, ten years (microseconds). A timestamp in the year 9999 would fill 95,000 invoices in one step."""
 

@@ -17,8 +17,6 @@ from engine.events.decimals import plain
 from engine.events.ids import output_id
 from engine.events.times import Micros
 
-__all__ = ["STAGE", "BudgetsStage"]
-
 STAGE: Final = "budgets"
 
 

@@ -20,8 +20,6 @@ from engine.events.decimals import EXACT, plain, total
 from engine.events.inputs import OTHER, ObjectApplied, ObjectDeleted
 from engine.events.times import Micros, format_time
 
-__all__ = ["KEPT_MONTHS", "LAST_MONTH", "Month", "State", "Tenant", "absorb", "dump", "evolve", "load", "records"]
-
 KEPT_MONTHS: Final = 13
 """Months kept: that of the newest recorded time and the twelve before it. Later facts about an older month are compared with no
 budget. (Months ahead, from a wrong clock, are kept until they are old.)"""

@@ -21,8 +21,6 @@ from engine.runtime.signals import Signals
 if TYPE_CHECKING:
     from streams.agents.app import AgentApp
 
-__all__ = ["agents"]
-
 agents = group("agents", Panel.RUN, "Run agents: functions and counters that consume job events, on Kafka.")
 
 

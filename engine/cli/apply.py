@@ -14,8 +14,6 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
 from engine.cli.input_outcomes import finish, new_feed
 
-__all__ = ["apply"]
-
 
 @app.command(
     rich_help_panel=Panel.PUT,

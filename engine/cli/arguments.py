@@ -18,29 +18,6 @@ from engine.history.reading import job_events
 from engine.moments import parse_moment
 from engine.runtime.opening import open_log
 
-__all__ = [
-    "MOST_SHOWN",
-    "By",
-    "ById",
-    "ClusterOption",
-    "JobArgument",
-    "JobOption",
-    "NamespaceOption",
-    "NoProcessOption",
-    "NodeOption",
-    "OptionalJob",
-    "PhasesOption",
-    "ReasonOption",
-    "ReasonsOption",
-    "RecordedOption",
-    "date_time",
-    "in_order",
-    "moment",
-    "now",
-    "recorded_at",
-    "several",
-]
-
 MOST_SHOWN: Final = 1_000_000_000
 """Largest `--limit`."""
 _SUGGESTED: Final = 200

@@ -10,8 +10,6 @@ from engine.cli.render import whole_table
 from engine.events.times import parse_time
 from engine.history.formatting import amount, moment, stamp
 
-__all__ = ["show_cluster", "show_queues"]
-
 _NONE: Final = "-"
 
 

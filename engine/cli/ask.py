@@ -38,8 +38,6 @@ from engine.history.sentences import describe
 from engine.history.timeline import draw
 from engine.runtime.errors import NotFoundError as NotThereError
 
-__all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
-
 KnownOption = Annotated[bool, typer.Option("--known", help="By recordedtime: what Lahar knew then, not what it knows today.")]
 
 

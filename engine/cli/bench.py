@@ -11,8 +11,6 @@ from engine.cli.app import JsonOption, Panel, app, output_of
 from engine.cli.checkout import tool
 from engine.runtime.errors import FINDING
 
-__all__ = ["bench"]
-
 
 def _benchmarks() -> ModuleType:
     return tool("bench", "benchmarks", "make bench")

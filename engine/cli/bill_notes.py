@@ -11,8 +11,6 @@ from engine.cli.output import Output
 from engine.history.closings import Closing
 from engine.history.formatting import plural
 
-__all__ = ["BUT_OTHER", "asked_for", "note_closing", "note_if_empty", "warn_uncharged", "warn_unpriced"]
-
 BUT_OTHER: Final = " but jobs of kind Other (--all)"
 
 

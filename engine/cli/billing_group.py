@@ -37,8 +37,6 @@ from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
 from engine.runtime.stages import BILLING_OFF
 
-__all__ = ["billing"]
-
 billing = group("billing", Panel.ASK, "What was used, what it costs, and which events say so.")
 
 PeriodOption = Annotated[str | None, typer.Option("--period", metavar="YYYY-MM", help="Only what stands on this month's invoices.")]

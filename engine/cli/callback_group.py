@@ -16,8 +16,6 @@ from engine.events.times import format_time
 from engine.history.formatting import moment
 from statemachines.callbacks import BudgetSelector, Selector
 
-__all__ = ["callbacks"]
-
 callbacks = group("callbacks", Panel.OPERATE, "List the registered callbacks; resume a disabled one.")
 
 

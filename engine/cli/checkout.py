@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = ["tool"]
-
 _ROOT: Final = Path(__file__).parents[2]
 
 

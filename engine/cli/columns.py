@@ -8,8 +8,6 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 
-__all__ = ["Column", "show_list"]
-
 T = TypeVar("T")
 
 

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from engine.cli.help import Panel
 
-__all__ = ["COMMANDS", "Place"]
-
 
 class Place(NamedTuple):
     """A command's module and its line in `lahar --help`."""

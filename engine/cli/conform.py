@@ -11,8 +11,6 @@ from engine.cli.output import Output
 from engine.conformance.run import CaseResult, run_cases, shown
 from engine.runtime.errors import FINDING, OK
 
-__all__ = ["conform"]
-
 
 def conform(files: list[Path], as_json: bool) -> int:
     """Run the cases of files and print one line for each.

@@ -22,8 +22,6 @@ from engine.runtime.opening import opened
 from engine.runtime.signals import Signals
 from statemachines.vocabulary import Level
 
-__all__ = ["events", "start_of"]
-
 
 def start_of(text: str) -> Start:
     """Parse the start of a subscription: `beginning`, `now`, a time or a token.

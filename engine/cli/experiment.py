@@ -14,8 +14,6 @@ from engine.cli.checkout import tool
 from engine.cli.output_files import check_files, write_files
 from engine.runtime.errors import FINDING
 
-__all__ = ["NAMES", "experiment"]
-
 NAMES: Final = ("gang", "fair-share", "binpack", "task-topology", "notice", "paddlepaddle", "octopus")
 """All experiments, in the order of `all`."""
 _ALL: Final = "all"

@@ -35,8 +35,6 @@ from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
 from engine.simulation.traces import BadRow, ImportReport, cluster_of, import_rows, read_trace, sample_trace, with_tenants
 
-__all__ = ["import_trace_command", "ingest"]
-
 _CHUNK = 1 << 16
 _FLUSH = 2_000
 """Inputs after which a stream without pauses is appended."""

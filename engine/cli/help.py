@@ -19,8 +19,6 @@ from engine.moments import before_now, zone_of
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # private: for annotations alone
 
-__all__ = ["ZONE_HELP", "Command", "Commands", "Group", "Panel", "examples_of", "use_zone"]
-
 ZONE_HELP: Final = "Time zone (IANA name) of times without an offset, and in which times are shown; UTC unless given."
 
 

@@ -15,8 +15,6 @@ from engine.cli.output import Output
 from engine.history.sentences import describe
 from engine.runtime.errors import BAD_INPUT
 
-__all__ = ["finish", "new_feed", "repeatable"]
-
 
 def new_feed(log: Lahar, output: Output, *, process: bool) -> Feed:
     """Return a `Feed` for a command, with progress on a terminal."""

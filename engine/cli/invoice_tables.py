@@ -15,8 +15,6 @@ from engine.events.billing import Worth
 from engine.events.decimals import plain
 from engine.events.prices import METERS, Meter
 
-__all__ = ["show_lines", "show_sums"]
-
 _NONE: Final = Decimal(0)
 _APART: Final[tuple[Worth, ...]] = ("preempted", "reserved")
 """Waste by preemption, shown beside the sum of all waste where there is any."""

@@ -26,8 +26,6 @@ from engine.kubernetes.reading.identity import job_name
 from statemachines.names import must_be_known
 from statemachines.vocabulary import USER_ACTIONS
 
-__all__ = ["decode_object", "issue"]
-
 
 @jobs.command("submit", examples=["lahar job submit train.yaml", "lahar job submit train.yaml --id nightly-2026-03-01"])
 def submit(

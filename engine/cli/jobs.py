@@ -17,8 +17,6 @@ from engine.history.formatting import length, stamp
 from engine.history.listing import Filter, JobLine
 from statemachines.vocabulary import JOB_PHASES
 
-__all__ = ["jobs"]
-
 jobs = group("job", Panel.ASK, "List and show jobs; submit, command and release them.")
 
 

@@ -20,8 +20,6 @@ from engine.history.dead_letters import Letter, latest_letters, meant_letters
 from engine.history.formatting import stamp
 from engine.history.redrive import objection, redriven
 
-__all__ = ["letters"]
-
 letters = group("dead-letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again, discard them.")
 
 _SHOWN = 12

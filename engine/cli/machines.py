@@ -15,8 +15,6 @@ from statemachines.notice import NOTICE
 from statemachines.replica import REPLICA
 from statemachines.task import TASK
 
-__all__ = ["MACHINES", "diagram", "page"]
-
 MACHINES: Final[dict[str, MachineTable[Any]]] = {"job": JOB, "task": TASK, "replica": REPLICA, "notice": NOTICE}
 
 _HEAD: Final = """\

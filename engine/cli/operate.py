@@ -28,8 +28,6 @@ from engine.runtime.errors import FINDING
 from engine.runtime.opening import is_shared, open_log, opened
 from engine.runtime.stages import stages_of
 
-__all__ = ["export", "import_", "log_group", "verify"]
-
 log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, compact.")
 
 

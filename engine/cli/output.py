@@ -24,8 +24,6 @@ from engine.controls import visible_line
 from engine.runtime.escaping import visible, visible_text
 from engine.runtime.logging_config import is_json
 
-__all__ = ["Output"]
-
 _logger = logging.getLogger(__name__)
 
 _PIPE_COLUMNS = 160

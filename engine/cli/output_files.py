@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-__all__ = ["check_files", "write_files"]
-
 
 def check_files(folder: Path, names: Iterable[str]) -> None:
     """Check that files can be written to a folder, which may have to be made; nothing is left there.

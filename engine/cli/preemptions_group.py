@@ -18,8 +18,6 @@ from engine.events.inputs import CommandIssued
 from engine.history.formatting import moment, stamp
 from engine.history.preemptions import NoticeView, told
 
-__all__ = ["preemptions"]
-
 preemptions = group("preemptions", Panel.ASK, "Notices of preemption: who is to be stopped for whom and when; answer them.")
 
 NoticeArgument = Annotated[str, typer.Argument(metavar="NOTICE", help="The notice, CLUSTER/NUMBER.")]

@@ -19,8 +19,6 @@ from engine.history.reading import cluster_facts
 from engine.runtime.errors import BAD_INPUT, FINDING, NotFoundError
 from engine.runtime.opening import opened
 
-__all__ = ["prices"]
-
 prices = group("prices", Panel.ASK, "The price book: check, show and compare.")
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input.")]

@@ -32,8 +32,6 @@ from engine.cli.standings import (
 from engine.history.formatting import amount
 from engine.scheduling.status import QueueStatus
 
-__all__ = ["queues"]
-
 queues = group("queue", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them.")
 
 NameOfQueue = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]

@@ -19,8 +19,6 @@ from engine.runtime.escaping import visible
 if TYPE_CHECKING:
     from engine.history.view import JobView
 
-__all__ = ["render_job", "render_summary", "whole_table"]
-
 _TOP = 8
 """Users and queues shown before the rest is counted."""
 _GAP = 2

@@ -21,8 +21,6 @@ from engine.runtime.engine import run_lock
 from engine.runtime.logging_config import written
 from engine.runtime.opening import is_shared
 
-__all__ = ["run", "status"]
-
 
 @app.command(
     rich_help_panel=Panel.RUN,

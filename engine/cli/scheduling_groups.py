@@ -27,8 +27,6 @@ from engine.cli.standings import (
 from engine.history.formatting import plural
 from engine.scheduling.status import NodeStatus, TenantStatus
 
-__all__ = ["nodes", "pod_groups", "tenants"]
-
 nodes = group("node", Panel.ASK, "Nodes: what they have, what is used, and by whom.")
 tenants = group("tenant", Panel.ASK, "Tenants: namespaces, weights, quotas and use.")
 pod_groups = group("podgroup", Panel.ASK, "Pod groups of jobs that Lahar schedules: phase, members, why they wait.")

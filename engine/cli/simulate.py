@@ -25,8 +25,6 @@ from engine.simulation.results import Results
 from engine.simulation.traces import read_trace, with_tenants
 from engine.simulation.workload import plan
 
-__all__ = ["simulate_command"]
-
 _FILES: Final = ("results.json", "jobs.csv", "report.html")
 _TOLD: Final = 5
 """Waiting jobs that are named on the terminal."""

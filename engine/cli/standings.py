@@ -19,24 +19,6 @@ from engine.history.formatting import amount
 from engine.runtime.stages import SCHEDULING_OFF
 from engine.scheduling.status import GroupStatus
 
-__all__ = [
-    "GROUPS",
-    "NONE",
-    "UNLISTED",
-    "AtOption",
-    "ClusterOption",
-    "ItsClusterOption",
-    "amount_text",
-    "amounts_text",
-    "answer",
-    "counts_text",
-    "print_list",
-    "print_resources",
-    "print_title",
-    "shown_as_json",
-    "unit_text",
-]
-
 ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.")]
 ItsClusterOption = Annotated[
     str | None, typer.Option("--cluster", metavar="NAME", help="Its cluster, where several have the name.")

@@ -19,8 +19,6 @@ from engine.kubernetes.reading.documents import Document, Unreadable, read_strea
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
 from engine.runtime.errors import FINDING
 
-__all__ = ["conform", "inspect"]
-
 inspect = group("inspect", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects.")
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; - for stdin. Lists and arrays are flattened.")]

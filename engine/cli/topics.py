@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from streams.settings import KafkaSettings
     from streams.topics import Difference
 
-__all__ = ["topics"]
-
 topics = group("topics", Panel.OPERATE, "Kafka's topics and their settings: compare, create.")
 
 PartitionsOption = Annotated[

@@ -8,8 +8,6 @@ import typer
 
 from engine.simulation.traces import FORMATS
 
-__all__ = ["ColumnsOption", "FormatOption", "named_columns"]
-
 FormatOption = Annotated[
     str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + " (docs/traces.md has their columns).")
 ]

@@ -16,8 +16,6 @@ from engine.events.vocabulary import TYPES
 from engine.runtime.errors import NotFoundError
 from statemachines.names import hint
 
-__all__ = ["schema"]
-
 
 def _complete_type(incomplete: str) -> list[str]:
     return [name for name in TYPES if name.startswith(incomplete)]

@@ -19,8 +19,6 @@ from engine.history.formatting import exact
 from engine.simulation.comparison import Compared, Comparison, Figure, Number
 from engine.simulation.measures import FIGURES
 
-__all__ = ["whatif"]
-
 MOST_NODES: Final = 100_000
 """Largest `--add-nodes`."""
 _OF_JOBS: Final = {"wait_seconds": "wait", "turnaround_seconds": "time to the end"}

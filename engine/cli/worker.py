@@ -15,8 +15,6 @@ from engine.runtime.signals import Signals
 from engine.runtime.stages import BILLING, BILLING_OFF, BUDGETS, SCHEDULING, SCHEDULING_OFF, stages_of
 from engine.runtime.worker import EFFECTS, run_effects, run_stage
 
-__all__ = ["worker"]
-
 
 @app.command(
     rich_help_panel=Panel.RUN,

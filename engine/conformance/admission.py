@@ -14,8 +14,6 @@ from engine.kubernetes.manifests.update_rules import update_faults
 from engine.kubernetes.manifests.vcjob_rules import create_faults, topology_faults
 from engine.kubernetes.reading.shapes import read_shape
 
-__all__ = ["dependency_order", "validate_create", "validate_task_topology", "validate_update"]
-
 
 def validate_create(job: object, queues: list[dict[str, Any]], *, pod_level_resources_enabled: bool = False) -> list[Fault]:
     """Validate a new vcjob as Volcano's webhook does.

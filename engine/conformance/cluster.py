@@ -19,8 +19,6 @@ from engine.scheduling.cluster.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.errors import ConfigurationError
 
-__all__ = ["NOW", "VolcanoArguments", "read_cluster", "read_job", "read_tiers", "read_time"]
-
 NOW: Final = parse_time("2026-01-01T00:00:00Z")
 """Time of a session that states none. Nothing in a case is created later; creation times left out are long before."""
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 from engine.kubernetes.reading.durations import parse_duration
 from engine.kubernetes.reading.quantity import parse_quantity
 
-__all__ = ["Failure", "compare"]
-
 _SETS: Final = frozenset({"killed", "evicted", "pods_deleted", "pods_left", "feasible_nodes"})
 _DURATIONS: Final = frozenset({"delay"})
 _RESOURCES: Final = frozenset({"min_resources"})

@@ -19,22 +19,6 @@ from statemachines.podgroup import GroupTask, PodGroupSpec, SubGroup
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, TaskSpec
 from statemachines.sync import missing_indexes, pod_ready
 
-__all__ = [
-    "Content",
-    "SyncTask",
-    "group_tasks",
-    "read_counters",
-    "read_podgroup",
-    "read_pods",
-    "read_spec",
-    "read_target",
-    "read_task_counts",
-    "sync_tasks",
-    "write_duration",
-    "write_resources",
-    "write_sub_groups",
-]
-
 Content = Mapping[str, Any]
 """A JSON object."""
 

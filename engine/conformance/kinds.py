@@ -36,8 +36,6 @@ from statemachines.sync import creates_pods, pod_name, pod_ready, surplus_indexe
 from statemachines.task_rules import task_completed
 from statemachines.vocabulary import JobPhase, volcano_phase
 
-__all__ = ["KINDS", "Outcome", "UnsupportedError"]
-
 Outcome = dict[str, Any]
 """Result of the rules, with the keys of `expected`."""
 

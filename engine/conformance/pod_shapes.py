@@ -10,8 +10,6 @@ from engine.conformance.content import Content
 from engine.events.pod_shape import PodShape
 from engine.kubernetes.reading.pod_shape import pod_shape
 
-__all__ = ["as_json", "read_shape"]
-
 _FREE_NAMES: Final = frozenset({"matchLabels"})
 """Fields whose keys users choose."""
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from engine.conformance.comparison import Failure, compare
 from engine.conformance.kinds import KINDS
 
-__all__ = ["CaseResult", "run_cases", "shown"]
-
 
 @dataclass(slots=True)
 class CaseResult:

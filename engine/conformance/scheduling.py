@@ -17,8 +17,6 @@ from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.scheduler import Scheduler, phase_at_end
 from engine.scheduling.session import Session
 
-__all__ = ["SCHEDULING_KINDS"]
-
 
 def _action(case: Content) -> dict[str, Any]:
     """Run one session of actions."""

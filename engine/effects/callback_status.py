@@ -13,8 +13,6 @@ from engine.events.inputs import EffectReported
 from engine.log.port import Log, SearchableLog
 from statemachines.callbacks import BudgetSelector, Selector
 
-__all__ = ["Failure", "StoredStatus", "stored_statuses"]
-
 
 @dataclass(slots=True, frozen=True)
 class Failure:

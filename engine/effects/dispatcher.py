@@ -31,8 +31,6 @@ from engine.events.transitions import transition_of
 from engine.log.port import Log, Partition, Record
 from statemachines.callbacks import BudgetSelector, Selector, selects
 
-__all__ = ["Dispatcher", "Mode", "cursor_name", "partitions_of"]
-
 Mode = Literal["live", "replay"]
 """`live`: notices are delivered, older ones flagged `catchup`. `replay`: nothing leaves the process."""
 

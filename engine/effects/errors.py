@@ -21,18 +21,6 @@ from math import isfinite
 from engine.events.times import SECOND
 from statemachines.errors import LaharError
 
-__all__ = [
-    "CallbackError",
-    "CallbackModuleError",
-    "Disable",
-    "DuplicateCallbackError",
-    "EffectError",
-    "NotDisabledError",
-    "ReplayError",
-    "RetryLater",
-    "UnknownCallbackError",
-]
-
 
 class EffectError(LaharError, ValueError):
     """Base of all errors of this package."""

@@ -15,8 +15,6 @@ from engine.effects.notice import Told
 from engine.effects.receiver import Outcome, Receiver, deliver
 from engine.events.times import SECOND
 
-__all__ = ["Delivery", "Executor", "InlineExecutor", "Progress", "ThreadExecutor", "monotonic"]
-
 _LEFT_BEHIND: Final = 4
 """Maximum number of overrun calls of a receiver that are still running; beyond it the receiver is not called. Threads cannot be
 stopped, and a receiver that hangs for 24 hours would leave three hundred."""

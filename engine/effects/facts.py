@@ -15,8 +15,6 @@ from engine.events import Data, Event
 from engine.events.job_state import LabelledJob
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 
-__all__ = ["FACT_TYPES", "UNKNOWN", "JobBook"]
-
 FACT_TYPES: Final = frozenset({JobOpened.TYPE, JobRevised.TYPE, JobForgotten.TYPE})
 """Event types that `JobBook.fold` uses."""
 

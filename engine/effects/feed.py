@@ -13,8 +13,6 @@ from engine.events.actions import EffectSettled
 from engine.events.job_state import LabelledJob
 from engine.log.port import Log, Partition, Record, Searchable
 
-__all__ = ["CHUNK", "Feed"]
-
 CHUNK: Final = 1_000
 """Records per read."""
 

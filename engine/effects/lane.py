@@ -13,8 +13,6 @@ from engine.events.back_off import BackOff
 from engine.events.times import SECOND
 from engine.log.port import Partition
 
-__all__ = ["BACK_OFF", "GIVE_UP", "Lane"]
-
 BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
 """Default delays before retries, also for agents."""
 

@@ -9,8 +9,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["CallbackStatus", "EffectMetrics"]
-
 
 @dataclass(slots=True, frozen=True)
 class CallbackStatus:

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = ["MODULE_NAME", "import_named"]
-
 MODULE_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """Dotted name as in `import my_platform.callbacks`; never a path."""
 

@@ -18,8 +18,6 @@ from engine.events.times import format_time
 from statemachines.transition import Transition
 from statemachines.vocabulary import Level
 
-__all__ = ["LEVELS", "BudgetNotice", "Notice", "NoticeMode", "Told", "make_budget_notice", "make_notice"]
-
 NoticeMode = Literal["live", "catchup"]
 
 

@@ -13,8 +13,6 @@ from typing import Final, Literal, Protocol
 from engine.effects.notice import Told
 from statemachines.callbacks import BudgetSelector, Selector
 
-__all__ = ["DONE", "Outcome", "Receiver", "deliver", "describe", "printable"]
-
 _LONGEST: Final = 500
 """Maximum length of a message in an event (characters)."""
 

@@ -39,8 +39,6 @@ from statemachines.callbacks import BudgetSelector, Selector, parse_selector
 from statemachines.errors import SelectorError
 from statemachines.names import hint
 
-__all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "budget_callback", "callback", "load"]
-
 ENTRY_POINTS: Final = "lahar.callbacks"
 """Group of entry points, each for a callback or a module that declares callbacks."""
 

@@ -15,8 +15,6 @@ from engine.events import Data, Event, Message, encode
 from engine.events.ids import digest
 from engine.events.inputs import EffectReported
 
-__all__ = ["SOURCE", "Stop", "delivery_id", "report"]
-
 SOURCE = "lahar/effects"
 
 

@@ -11,19 +11,6 @@ from engine.events.vocabulary import Data, event
 from statemachines.kill import KillScope
 from statemachines.vocabulary import Action, EffectFailure
 
-__all__ = [
-    "ActionDeferred",
-    "ActionTaken",
-    "DelaysCancelled",
-    "EffectRequested",
-    "EffectSettled",
-    "EventRaised",
-    "TimerCancelled",
-    "TimerFired",
-    "TimerKind",
-    "TimerSet",
-]
-
 
 @event("lahar.event.raised.v1", topic="job-events")
 class EventRaised(Data):

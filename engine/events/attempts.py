@@ -12,20 +12,6 @@ from statemachines.spec import Requests
 from statemachines.value import Value
 from statemachines.vocabulary import AttemptPhase, ObjectState, Rank, TerminalPhase
 
-__all__ = [
-    "AttemptBound",
-    "AttemptChanged",
-    "AttemptEnded",
-    "AttemptEvent",
-    "AttemptLateFact",
-    "AttemptMoved",
-    "AttemptObjectChanged",
-    "AttemptRunning",
-    "AttemptStarted",
-    "AttemptTerminating",
-    "EarlierAttempt",
-]
-
 
 class AttemptEvent(Data):
     """Fields of every event about an attempt."""

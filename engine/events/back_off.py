@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["BackOff"]
-
 
 class BackOff(NamedTuple):
     """Delays between attempts (microseconds): each further failure doubles the delay, up to a maximum."""

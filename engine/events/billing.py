@@ -15,19 +15,6 @@ from engine.events.values import Name
 from engine.events.vocabulary import Data, event
 from statemachines.value import Value
 
-__all__ = [
-    "Charge",
-    "PeriodClosed",
-    "RecordKind",
-    "Reversed",
-    "SegmentKind",
-    "UsageFailed",
-    "UsageRecorded",
-    "UsageReviewed",
-    "UsageWithdrawn",
-    "Worth",
-]
-
 SegmentKind = Literal["queued", "reserved", "bound", "running", "terminating"]
 """Phase of the attempt. `reserved`: it waits while the place that a notice of preemption has freed is kept for its job."""
 

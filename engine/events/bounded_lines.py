@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-__all__ = ["LongLineError", "bounded_lines"]
-
 
 class LongLineError(ValueError):
     """Raised when a line is longer than the bound."""

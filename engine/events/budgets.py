@@ -18,8 +18,6 @@ from engine.events.prices import GIVEN, Price, Specification, faults_of
 from engine.events.values import OddlyWritten
 from engine.events.vocabulary import Data, event
 
-__all__ = ["Budget", "BudgetCrossed", "budget_of", "read_budget"]
-
 _THRESHOLDS: Final = 16
 _LARGEST: Final = 1_000
 

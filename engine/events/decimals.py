@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact
 from typing import Final
 
-__all__ = ["EXACT", "plain", "total"]
-
 EXACT: Final = Context(prec=400, traps=[Inexact])
 """Precision for any price, all its factors and any quantity; a lost digit is an error, never a rounded amount."""
 

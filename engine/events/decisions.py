@@ -15,25 +15,6 @@ from engine.events.times import Micros
 from engine.events.vocabulary import Data, event
 from statemachines.value import Value
 
-__all__ = [
-    "SCHEDULER",
-    "AttemptKey",
-    "DecidedBound",
-    "DecidedEnqueued",
-    "DecidedEvicted",
-    "DecidedNoticeEnded",
-    "DecidedNoticed",
-    "DecidedPipelined",
-    "DecidedUnschedulable",
-    "DecisionAccepted",
-    "DecisionEvent",
-    "DecisionKind",
-    "DecisionRefused",
-    "EvictionReason",
-    "Placement",
-    "Refusal",
-]
-
 SCHEDULER: Final = "lahar"
 """The `schedulerName` of jobs that the scheduling stage places."""
 

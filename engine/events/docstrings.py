@@ -15,8 +15,6 @@ from typing import Any
 
 from engine.events.glossary import COMMON
 
-__all__ = ["field_docs", "summary"]
-
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
     """Return the docstring of each field of a class of events' data: its own, that of a base, else the glossary's."""

@@ -24,8 +24,6 @@ from engine.events.fast_decoder import REFUSED, fast_decoder, has_any
 from engine.events.times import format_time, parse_time
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter
 
-__all__ = ["SMALL", "Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
-
 DataT_co = TypeVar("DataT_co", bound=Data, covariant=True)
 
 

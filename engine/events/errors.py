@@ -12,8 +12,6 @@ from pydantic_core import PydanticSerializationError
 
 from statemachines.errors import LaharError
 
-__all__ = ["EventError", "NotKeptError", "UndecodableError", "UnknownTypeError", "is_interrupt"]
-
 
 class EventError(LaharError, ValueError):
     """Base of all errors of this package."""

@@ -14,8 +14,6 @@ from engine.events.topics import level
 from engine.events.vocabulary import INPUT_TOPICS, Data
 from statemachines.spec import DependsOn, JobSpec, Policy, Requests, TaskSpec
 
-__all__ = ["EXAMPLES", "example"]
-
 _START: Final = parse_time("2026-03-02T09:00:00Z")
 _CLUSTER: Final = "prod-1"
 _POD: Final = "9a4e1c52-6f0b-4d0a-8f6e-2b7f5a3c1d90"

@@ -8,8 +8,6 @@ from typing import Final
 from engine.events.bounds import MESSAGE_BYTES
 from engine.events.ids import digest
 
-__all__ = ["LONGEST", "excerpt", "gist"]
-
 LONGEST: Final = 2 * MESSAGE_BYTES + 40
 """Bytes of an excerpt, including the mark of the omitted middle."""
 _DIGIT: Final = re.compile(r"\d")

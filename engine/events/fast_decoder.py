@@ -15,8 +15,6 @@ from msgspec.json import Decoder
 
 from statemachines.value import Value
 
-__all__ = ["REFUSED", "fast_decoder", "has_any"]
-
 V = TypeVar("V", bound=Value)
 
 REFUSED: Final = (MsgspecError, UnicodeDecodeError, RecursionError)

@@ -10,8 +10,6 @@ from pydantic_core import ErrorDetails
 
 from statemachines.names import hint
 
-__all__ = ["message_of"]
-
 _EXPECTED: Final = re.compile(r"'([^']*)'")
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COMMON"]
-
 COMMON: Final[dict[str, str]] = {
     "action": "The action.",
     "active_deadline_seconds": "Longest time that the job may run; absent: no limit.",

@@ -9,19 +9,6 @@ from hashlib import blake2b
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-__all__ = [
-    "digest",
-    "import_id",
-    "imported_job_id",
-    "observation_id",
-    "observation_with_devices_id",
-    "output_id",
-    "routing_key",
-    "separate_job_id",
-    "submitted_job_id",
-    "timer_fired_id",
-]
-
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "https://lahar.dev/ids")
 _SEPARATOR: Final = "\x1f"
 

@@ -18,27 +18,6 @@ from statemachines.spec import Amount, Requests
 from statemachines.value import Value
 from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
 
-__all__ = [
-    "DEFAULT_NAMESPACE",
-    "OTHER",
-    "POD",
-    "CommandIssued",
-    "CustomEventRaised",
-    "EffectReported",
-    "JobDeleted",
-    "JobObserved",
-    "JobSubmitted",
-    "JobUpdated",
-    "NodeDeleted",
-    "NodeObserved",
-    "ObjectApplied",
-    "ObjectDeleted",
-    "PodDeleted",
-    "PodObserved",
-    "RowUnreadable",
-    "Taint",
-]
-
 OTHER: Final = "Other"
 """Kind of jobs that group the pods of services: hidden, and on no invoice, unless requested."""
 

@@ -23,8 +23,6 @@ from engine.events.vocabulary import Data
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase, JobPhase
 
-__all__ = ["ENTERED", "STATED", "AttemptState", "JobState", "LabelledJob", "Slot", "revised"]
-
 Slot = tuple[str, int, int]
 """Task, index, number of the attempt."""
 

@@ -16,17 +16,6 @@ from engine.events.vocabulary import Data, event
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import JobPhase, TaskPhase
 
-__all__ = [
-    "JobForgotten",
-    "JobNoticeAnswered",
-    "JobObjectDeleted",
-    "JobOpened",
-    "JobPhaseChanged",
-    "JobRevised",
-    "NoticeAnswer",
-    "TaskPhaseChanged",
-]
-
 NoticeAnswer = Literal["acknowledged", "withdraw"]
 """acknowledged: a victim may be stopped before the deadline. withdraw: nobody is to be stopped for this preemptor."""
 

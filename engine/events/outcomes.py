@@ -11,22 +11,6 @@ from engine.events.vocabulary import Data, event
 from statemachines.value import Value
 from statemachines.vocabulary import Level
 
-__all__ = [
-    "Accounted",
-    "Anomaly",
-    "CommandRefused",
-    "DeadLettered",
-    "Fault",
-    "InputOrphaned",
-    "InputParked",
-    "InputReleased",
-    "JobParked",
-    "JobRejected",
-    "JobUnparked",
-    "LetterDiscarded",
-    "RowRejected",
-]
-
 
 class Fault(Value):
     """One fault of a specification."""

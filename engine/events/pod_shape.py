@@ -15,25 +15,6 @@ from typing import Final, Literal, TypeVar
 from statemachines.spec import Amount
 from statemachines.value import Value
 
-__all__ = [
-    "PREEMPTABLE",
-    "REVOCABLE_ZONE",
-    "TASK_SPEC",
-    "HostPort",
-    "LabelSelector",
-    "NodeTerm",
-    "Pairs",
-    "PodShape",
-    "PodTerm",
-    "PreferredNodes",
-    "PreferredPods",
-    "Requirement",
-    "SpreadConstraint",
-    "Toleration",
-    "pairs",
-    "parse_bool",
-]
-
 Pairs = tuple[tuple[str, str], ...]
 """A mapping of names to values, in order of the names."""
 

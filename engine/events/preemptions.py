@@ -12,17 +12,6 @@ from engine.events.times import Micros
 from engine.events.vocabulary import Data, event
 from statemachines.notice import NoticeChange
 
-__all__ = [
-    "NoticeAcknowledged",
-    "NoticeExecuted",
-    "NoticeNarrowed",
-    "NoticeOpened",
-    "NoticeRecord",
-    "NoticeWithdrawn",
-    "ReservationEnd",
-    "ReservationEnded",
-]
-
 ReservationEnd = Literal["bound", "expired", "void"]
 """bound: the preemptor's gang has its places. expired: it could not be bound in time. void: the preemptor needs none any more."""
 

@@ -31,22 +31,6 @@ from engine.events.fault_messages import message_of
 from engine.events.times import SECOND, Micros, StatedMicros, format_time, parse_time
 from engine.events.values import OddlyWritten
 
-__all__ = [
-    "ANY",
-    "GIVEN",
-    "METERS",
-    "Meter",
-    "Multiplier",
-    "Price",
-    "PriceBook",
-    "PriceVersion",
-    "RateTable",
-    "Specification",
-    "faults_of",
-    "rate_name",
-    "read_book",
-]
-
 Meter = Literal["gpu_seconds", "cpu_seconds", "memory_byte_seconds", "weighted_seconds"]
 """What is measured. `weighted_seconds`: sum of the other meters' quantities times the weights of the price version."""
 

@@ -13,8 +13,6 @@ from engine.events.decisions import DecisionKind
 from engine.events.times import Micros
 from engine.events.vocabulary import Data, event
 
-__all__ = ["DecisionTimedOut", "GroupPhase", "GroupPhaseChanged", "JobExplained", "RoundEnded"]
-
 GroupPhase = Literal["", "Pending", "Inqueue", "Running", "Unknown", "Completed"]
 """Phases of a pod group (Volcano)."""
 

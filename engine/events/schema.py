@@ -14,8 +14,6 @@ from pydantic_core import core_schema
 from engine.events.docstrings import field_docs, summary
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, Data, adapter
 
-__all__ = ["SCHEMA_BASE", "json_schema", "json_schemas"]
-
 SCHEMA_BASE: Final = "https://lahar.dev/schemas/"
 """Prefix of every schema's `$id`: a name, nothing is fetched from it."""
 

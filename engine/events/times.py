@@ -12,20 +12,6 @@ from typing import Annotated, Final
 from msgspec import Meta
 from pydantic import Field
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "MICROSECOND",
-    "SECOND",
-    "Duration",
-    "Micros",
-    "StatedMicros",
-    "format_time",
-    "from_micros",
-    "parse_time",
-    "to_micros",
-]
-
 EARLIEST: Final = -62_135_596_800_000_000
 LATEST: Final = 253_402_300_799_999_999
 """First and last moment of RFC 3339: the years 1 to 9999."""

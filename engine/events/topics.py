@@ -7,8 +7,6 @@ from typing import Final, Literal, get_args
 
 from engine.events.vocabulary import TYPES, Data, Topic
 
-__all__ = ["LEVELS", "TOPICS", "About", "level", "types_by_topic"]
-
 Scope = Literal["job", "task", "replica", "job, task or replica", "tenant", "cluster", "notice", "shard"]
 """Level of an event."""
 

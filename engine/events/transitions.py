@@ -8,8 +8,6 @@ from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.vocabulary import Data
 from statemachines.transition import Transition
 
-__all__ = ["transition_of"]
-
 
 def transition_of(data: Data) -> Transition | None:
     """Return an event as a change of phase; `None`: it is none."""

@@ -10,8 +10,6 @@ from pydantic import AfterValidator, Field
 
 from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, TEXT_CHARACTERS
 
-__all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "OddlyWritten", "Text"]
-
 DEEPEST: Final = NESTING
 """Levels of nesting. Parsers stop at 200, and an event may later be nested in another one (a parked input)."""
 

@@ -15,19 +15,6 @@ from pydantic import TypeAdapter
 from engine.events.bounds import FACT_BYTES
 from statemachines.value import Value
 
-__all__ = [
-    "INPUT_TOPICS",
-    "SINGLE_TOPICS",
-    "TYPES",
-    "UPCASTERS",
-    "Data",
-    "Stability",
-    "Topic",
-    "adapter",
-    "event",
-    "upcaster",
-]
-
 Topic = Literal[
     "pods",
     "jobs",

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from shlex import quote
 from typing import Final
 
-__all__ = ["advice"]
-
 _IMAGE: Final = "check the name of its image, and the pull secret of its namespace"
 _LAST_RUN: Final = "read what its last run wrote: `kubectl -n {namespace} logs {pod} --all-containers --previous`"
 _PREPARED: Final = (

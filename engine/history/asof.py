@@ -18,8 +18,6 @@ from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from statemachines.spec import gpus_of
 from statemachines.vocabulary import LIVE_ATTEMPT_PHASES
 
-__all__ = ["ClusterAsOf", "job_as_of"]
-
 _Key = tuple[str, str]
 """Cluster and name."""
 

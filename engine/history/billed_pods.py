@@ -13,8 +13,6 @@ from engine.events import Event
 from engine.events.billing import UsageRecorded, UsageWithdrawn
 from engine.history.phrases import attempt_of
 
-__all__ = ["BilledPods"]
-
 _Place = tuple[str, str]
 """Job id, and name of the attempt."""
 

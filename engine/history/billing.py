@@ -33,8 +33,6 @@ from engine.history.taken_inputs import TakenInputs
 from engine.log.port import Partition, Record, Searchable, SearchableLog, ShardId
 from engine.processor.partitions import shard_count
 
-__all__ = ["Finding", "Unfinished", "check_billing", "costs", "quote", "recorded_at"]
-
 _STAGE: Final = BillingStage()
 
 

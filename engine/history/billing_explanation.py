@@ -28,16 +28,6 @@ from engine.history.record_events import cause_of, end_of, events_behind, node_f
 from engine.history.sentences import describe
 from engine.log.port import Searchable
 
-__all__ = [
-    "AdjustmentExplanation",
-    "Excess",
-    "RecordExplanation",
-    "Stretch",
-    "Weighting",
-    "explain_record",
-    "told",
-]
-
 _ONE: Final = Decimal(1)
 
 

@@ -20,9 +20,6 @@ from engine.events.billing import Charge, UsageFailed, UsageRecorded, UsageRevie
 from engine.events.decimals import plain, total
 from engine.events.times import format_time
 
-__all__ = ["charges_in", "faults_of", "stretch"]
-
-
 _ATTRIBUTES: Final = ("id", "source", "subject", "time", "correlationid", "causationid", "clusterid")
 """Event attributes that can be recomputed. The type follows from the data; the recorded time depends on the clock."""
 _attributes: Final[Callable[[Event[Any]], tuple[object, ...]]] = attrgetter(*_ATTRIBUTES)

@@ -18,8 +18,6 @@ from engine.history.reading import cluster_facts
 from engine.history.taken_inputs import TakenInputs
 from engine.log.port import SearchableLog
 
-__all__ = ["TenantBudgetStatus", "check_budgets", "tenant_budget_statuses"]
-
 _STAGE = BudgetsStage()
 
 

@@ -10,8 +10,6 @@ from engine.events import Data, Event
 from engine.events.outcomes import InputParked, InputReleased, JobParked, JobUnparked
 from engine.lifecycle.claims import Claim, claim_of, restore
 
-__all__ = ["CLAIMING", "Claimed"]
-
 CLAIMING: Final[tuple[type[Data], ...]] = (JobParked, InputParked, InputReleased, JobUnparked)
 """Events that change which inputs of a job are held."""
 

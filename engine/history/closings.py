@@ -16,8 +16,6 @@ from engine.log.port import Partition, SearchableLog, ShardId
 from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions, shard_count
 
-__all__ = ["Closing", "closings", "is_behind"]
-
 _STAGE: Final = BillingStage()
 _CLUSTER: Final = Partition("cluster", 0)
 

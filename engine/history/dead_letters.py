@@ -11,8 +11,6 @@ from engine.events.outcomes import DeadLettered, LetterDiscarded
 from engine.history.errors import NotFoundError
 from engine.log.port import Searchable
 
-__all__ = ["Letter", "dead_lettered", "dead_letters", "latest_letters", "meant_letters"]
-
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
     """Yield all dead letters in commit order; a record dead-lettered by several shards appears once."""

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from engine.history.view import JobView
 
-__all__ = ["Change", "diff", "diff_documents"]
-
 
 class Change(NamedTuple):
     """A field that differs."""

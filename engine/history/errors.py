@@ -22,22 +22,6 @@ from engine.history.formatting import moment
 from statemachines.errors import LaharError
 from statemachines.names import nearest
 
-__all__ = [
-    "AmbiguousError",
-    "ExpiredTokenError",
-    "ForeignTokenError",
-    "HistoryError",
-    "LaterError",
-    "LostOriginalError",
-    "MalformedTokenError",
-    "NoPodGroupError",
-    "NotFoundError",
-    "TokenError",
-    "TransferError",
-    "UnopenedError",
-    "only_one",
-]
-
 
 class HistoryError(LaharError, ValueError):
     """Base of all errors of this package."""

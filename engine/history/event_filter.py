@@ -19,8 +19,6 @@ from statemachines.errors import UnknownNameError
 from statemachines.names import must_be_known
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, REASONS, TASK_PHASES
 
-__all__ = ["Followed", "Selection", "full_type", "must_be_reasons", "must_be_types"]
-
 Followed = Literal["job-events", "budgets"]
 """Topics of subscriptions. Of budgets the filters are tenant and types."""
 

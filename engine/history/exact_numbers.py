@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
 from typing import Any, Final
 
-__all__ = ["distribution", "dumps", "ratio", "seconds"]
-
 # Precise enough that no sum of microseconds is ever rounded.
 _WIDE: Final = Context(prec=60)
 

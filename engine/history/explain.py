@@ -15,8 +15,6 @@ from engine.history.why import why_event, why_job
 from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import SearchableLog
 
-__all__ = ["explain"]
-
 _ID: Final = re.compile("[0-9a-f]+")
 
 

@@ -12,8 +12,6 @@ from engine.history.noticed import Noticed
 from engine.history.replicas import Group
 from engine.history.waiting import Waiting
 
-__all__ = ["Explanation", "Step", "chains"]
-
 
 @dataclass(slots=True)
 class Step:

@@ -23,8 +23,6 @@ from engine.history.errors import TransferError
 from engine.history.readable_records import Damage
 from engine.log.port import Partition, Record
 
-__all__ = ["TOPICS", "Contents", "LeftOut", "contents_of", "end_line", "head_line", "left_out_line", "read_line", "record_line"]
-
 _HEAD: Final = "lahar.log.exported.v1"
 _END: Final = "lahar.log.export_ended.v1"
 _KEPT: Final = "lahar.record.kept.v1"

@@ -25,8 +25,6 @@ from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised, TaskPhase
 from engine.history.view import JobView
 from statemachines.vocabulary import Level
 
-__all__ = ["Clock", "Interval", "Track", "begun", "fold", "tracks"]
-
 
 class Clock:
     """Effective times of one job's events: their `time`, but a phase never begins before the one that it ends."""

@@ -10,8 +10,6 @@ from typing import Final, Literal
 
 from engine.events.times import SECOND, format_time, from_micros
 
-__all__ = ["NAMED", "SHOWN_ZONE", "agree", "amount", "brief", "exact", "length", "listed", "moment", "plural", "sentence", "stamp"]
-
 NAMED: Final = 4
 """Maximum number of listed names; the rest is counted."""
 _SHOWN: Final = 400

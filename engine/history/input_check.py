@@ -13,8 +13,6 @@ from engine.history.dead_letters import dead_lettered
 from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Partition, Searchable, Vector
 
-__all__ = ["InputCheck"]
-
 _NAMED: Final = 20
 """Maximum number of faults listed per shard; the rest is counted."""
 

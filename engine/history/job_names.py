@@ -10,8 +10,6 @@ from engine.events.outcomes import Accounted
 from engine.history.reading import job_called
 from engine.log.port import Searchable
 
-__all__ = ["JobNames"]
-
 _ID: Final = 8
 """Number of characters shown of an id that is no job."""
 

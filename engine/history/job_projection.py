@@ -27,8 +27,6 @@ from engine.lifecycle.claims import Claim
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["Ends", "JobFacts", "JobLine", "Jobs", "line_of"]
-
 Ends = dict[tuple[str, str | None], int]
 """Number of closed attempts by phase and reason."""
 

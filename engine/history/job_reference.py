@@ -20,8 +20,6 @@ from engine.history.reading import job_events
 from engine.log.port import Searchable
 from statemachines.names import nearest
 
-__all__ = ["KnownNames", "NamedJob", "resolve", "resolve_among", "resolve_known"]
-
 _COMPARED: Final = 2_000
 """Maximum number of names compared for a hint."""
 _TELLING: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, *CLAIMING)

@@ -14,8 +14,6 @@ from statemachines.replica import REPLICA
 from statemachines.task import TASK
 from statemachines.vocabulary import Level
 
-__all__ = ["Machines", "Who"]
-
 _TABLES: Final[Mapping[Level, MachineTable[Any]]] = {"job": JOB, "task": TASK, "replica": REPLICA}
 
 

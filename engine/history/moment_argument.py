@@ -10,8 +10,6 @@ from engine.events.times import Micros, from_micros, to_micros
 from engine.log.producer_time import wall_clock
 from engine.moments import parse_moment
 
-__all__ = ["By", "moment_of"]
-
 By = Literal["time", "recordedtime"]
 """`time`: the state at the time, by all that is known today. `recordedtime`: the state that was known at the time."""
 

@@ -14,8 +14,6 @@ from engine.history.preemptions import NoticeView, notice_named
 from engine.history.reading import job_called
 from engine.log.port import SearchableLog
 
-__all__ = ["Noticed", "noticed_of"]
-
 
 @dataclass(slots=True, frozen=True)
 class Noticed:

@@ -9,8 +9,6 @@ from engine.events.actions import TimerKind
 from engine.events.attempts import AttemptEvent, AttemptMoved
 from engine.events.billing import Usage
 
-__all__ = ["attempt_of", "exit_words", "fate", "limit", "moved", "quoted"]
-
 _FATES: Final[dict[str, str]] = {
     "AppFailed": "failed",
     "OomKilled": "was OOM-killed",

@@ -23,8 +23,6 @@ from engine.history.formatting import listed, moment
 from engine.log.port import SearchableLog
 from statemachines.notice import NoticeChange, NoticeState
 
-__all__ = ["NoticeView", "VictimState", "notice_named", "notices", "told"]
-
 VictimState = Literal["told", "acknowledged", "left", "not needed", "spared", "stopped"]
 """told: it will be stopped. acknowledged: the same, and it may be stopped at once. left: it ended, or was stopped otherwise. not
 needed: the preemptor fits without its resources. spared: the notice was withdrawn. stopped: the notice was executed."""

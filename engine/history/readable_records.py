@@ -9,8 +9,6 @@ from engine.events import Topic
 from engine.log.errors import LogDamagedError
 from engine.log.port import Partition, Record, Searchable
 
-__all__ = ["Damage", "readable_records"]
-
 
 class Damage(NamedTuple):
     """One or more consecutive damaged records."""

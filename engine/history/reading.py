@@ -18,19 +18,6 @@ from engine.lifecycle import INPUTS
 from engine.log.port import Record, Searchable, SearchableLog
 from engine.processor.partitions import read_partitions
 
-__all__ = [
-    "JobHistory",
-    "cluster_facts",
-    "cluster_of",
-    "cluster_records",
-    "events_of",
-    "find_event",
-    "history_of",
-    "inputs_behind",
-    "job_called",
-    "job_events",
-]
-
 _PASSED: Final = 200
 """Approximate number of records that a scan passes in the time of one seek: 100 on SQLite, several hundred on Kafka."""
 

@@ -18,8 +18,6 @@ from engine.events.jobs import JobOpened, JobRevised
 from engine.history.reading import cluster_facts
 from engine.log.port import Searchable
 
-__all__ = ["cause_of", "end_of", "events_behind", "node_fact", "slot_of", "terms_behind"]
-
 _SHOWN: Final = ("tenant", "project", "user", "queue", "priority_class", "preemptible")
 """Terms that are shown with the event that set them."""
 _NOTHING: Final = Terms("", "", "", "", "", "", "", (), None, preemptible=False)

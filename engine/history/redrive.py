@@ -13,8 +13,6 @@ from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.documents import read_documents
 from engine.processor.dead_letters import original
 
-__all__ = ["objection", "redriven"]
-
 
 def objection(letter: DeadLettered) -> str | None:
     """Return the reason why a dead letter cannot be redriven; `None` if it can."""

@@ -17,8 +17,6 @@ from engine.history.phrases import exit_words, fate
 from engine.history.view import AttemptView, JobView
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["GROUPS", "MISSING", "Group", "by_urgency", "grouped", "groups_of", "indexes_of", "needs", "refusals", "waiting_tasks"]
-
 MISSING: Final = "Missing"
 """Displayed phase of replicas without an attempt."""
 GROUPS: Final = 12

@@ -11,8 +11,6 @@ from engine.events.times import SECOND
 from engine.history.exact_numbers import seconds
 from statemachines.spec import GPU, Requests
 
-__all__ = ["LiveAttempt", "Use", "use_so_far"]
-
 
 @dataclass(slots=True)
 class Use:

@@ -80,8 +80,6 @@ from engine.history.formatting import length, listed, moment, plural
 from engine.history.phrases import attempt_of, exit_words, fate, limit, moved, quoted
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
-__all__ = ["describe"]
-
 _OF_MAIN_TASK: Final = frozenset({MAIN_EVENT, MAIN_FAILED_EVENT})
 _ON_PARTS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 """Actions on a part of a job."""

@@ -13,8 +13,6 @@ from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, MANIFEST
 from engine.processor.stage import Stage
 
-__all__ = ["ShardStatus", "shard_status"]
-
 
 @dataclass(slots=True)
 class ShardStatus:

@@ -23,8 +23,6 @@ from engine.log.ranges import records_between
 from statemachines.names import must_be_known
 from statemachines.vocabulary import Level
 
-__all__ = ["CaughtUp", "Start", "Subscription", "Wanted", "level_of"]
-
 _READ: Final = 500
 _WAIT: Final = 1.0
 _ALL: Final = Selection()

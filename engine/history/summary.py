@@ -23,8 +23,6 @@ from engine.history.resource_use import LiveAttempt, Use
 from statemachines.spec import gpus_of
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["SUMMARISED", "JobSums", "Summary", "summarised"]
-
 K = TypeVar("K")
 
 Whose = tuple[str, str, str]

@@ -12,8 +12,6 @@ from engine.log.ranges import records_between
 from engine.processor.partitions import input_partitions
 from engine.processor.stage import Stage
 
-__all__ = ["TakenInputs"]
-
 
 class TakenInputs:
     """Reads a shard's inputs partition by partition; those that it dead-lettered are left out."""

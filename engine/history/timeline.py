@@ -14,8 +14,6 @@ from engine.history.fold import Interval, Track, fold, tracks
 from engine.history.formatting import length, moment
 from engine.history.view import JobView, attempt_name
 
-__all__ = ["Timeline", "draw", "timeline"]
-
 _GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "Waiting": ("·", "dim"),
     "Pending": ("·", "yellow"),

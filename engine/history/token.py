@@ -17,8 +17,6 @@ from engine.events.ids import digest
 from engine.history.errors import ExpiredTokenError, ForeignTokenError, MalformedTokenError
 from engine.log.port import Log, Partition
 
-__all__ = ["Place", "check", "digest_of", "is_token", "read_token", "write_token"]
-
 _VERSION: Final = 1
 _EPOCH: Final = 1
 """Schema epoch: incremented when offsets of the topic change their meaning."""

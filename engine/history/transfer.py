@@ -31,8 +31,6 @@ from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions, partition_count, shard_count
 from engine.processor.stage import Stage
 
-__all__ = ["export_job", "export_log", "import_log", "is_partly_restored"]
-
 _Inputs = dict[str, Sequence[Partition]]
 """Input partitions by shard."""
 

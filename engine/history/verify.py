@@ -19,8 +19,6 @@ from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, rehashed, state_hash
 from engine.processor.stage import Stage
 
-__all__ = ["Part", "Verdict", "verify_shard"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

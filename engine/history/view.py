@@ -41,8 +41,6 @@ from engine.events.times import format_time
 from statemachines.spec import JobSpec, Requests
 from statemachines.vocabulary import Action, AttemptPhase, ObjectState, Rank, TaskPhase
 
-__all__ = ["AttemptView", "JobView", "LateFact", "TaskView", "TimerView", "attempt_name"]
-
 
 def attempt_name(task: str, index: int, number: int) -> str:
     """Return the name of an attempt: `worker[2]#1`."""

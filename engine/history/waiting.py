@@ -16,8 +16,6 @@ from engine.history.formatting import amount, brief, listed, moment, plural, sen
 from engine.history.reading import job_called
 from engine.log.port import SearchableLog
 
-__all__ = ["Waiting", "promise_of", "waiting_of"]
-
 _REASONS: Final[dict[str, tuple[str, str]]] = {
     "QueueNotFound": ("its queue {about} does not exist", "create the queue, or name another one"),
     "QueueNotOpen": ("its queue {about} is closed", "open the queue, or name another one"),

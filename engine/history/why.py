@@ -30,8 +30,6 @@ from engine.history.waiting import Waiting, promise_of
 from engine.lifecycle.observed_jobs import MOVED
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["depends", "of_object", "steps", "why_event", "why_job"]
-
 _INCIDENTS: Final = 6
 _SOON: Final = 10 * SECOND
 _STOPS: Final = {"Completed": "Completing", "Terminated": "Terminating", "Aborted": "Aborting"}

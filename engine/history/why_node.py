@@ -18,8 +18,6 @@ from engine.history.view import JobView
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.log.port import Searchable
 
-__all__ = ["why_node"]
-
 
 def why_node(log: Searchable, node: str, cluster: str | None = None) -> Explanation:
     """Describe a node, its pods, and how earlier attempts ended there.

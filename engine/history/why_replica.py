@@ -16,8 +16,6 @@ from engine.history.replicas import MISSING, Group, grouped, needs, refusals, wa
 from engine.history.sentences import describe
 from engine.history.why import depends, of_object, steps
 
-__all__ = ["read_replica", "why_replica"]
-
 _REPLICA: Final = re.compile(r"(?P<task>.+)\[(?P<index>[0-9]{1,9})\]")
 _EARLIER: Final = 8
 """Maximum number of earlier attempts described, last first."""

@@ -33,8 +33,6 @@ from engine.kubernetes.reading.resource_claim import (
     requested_devices,
 )
 
-__all__ = ["DeviceClaims"]
-
 _KEPT: Final = 200_000
 """Maximum number of claims, reserving pods and device classes together."""
 _PODS: Final = 512

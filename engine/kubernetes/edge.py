@@ -45,8 +45,6 @@ from engine.kubernetes.reading.identity import controller, is_part
 from engine.kubernetes.reading.owner_labels import join_of
 from engine.kubernetes.reading.resource_claim import RESOURCE_CLAIM
 
-__all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
-
 
 class Taken(NamedTuple):
     """Inputs of an object."""

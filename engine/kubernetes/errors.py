@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from statemachines.errors import LaharError
 
-__all__ = ["DurationError", "KubernetesError", "ManifestError", "ObjectError", "ProjectionError", "QuantityError"]
-
 
 class KubernetesError(LaharError, ValueError):
     """Base of all errors of this package."""

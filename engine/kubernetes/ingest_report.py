@@ -8,8 +8,6 @@ from typing import Final
 from engine.kubernetes.edge import Ignored, Outcome, Refused
 from engine.kubernetes.reading.documents import Document, Unreadable
 
-__all__ = ["IngestReport"]
-
 _KINDS: Final = 20
 """Maximum number of kinds counted separately, because the author of an object chooses its kind."""
 _OTHERS: Final = "of other kinds"

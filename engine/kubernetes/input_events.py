@@ -8,8 +8,6 @@ from typing import Any, cast
 from engine.events import Data, Event, EventError, Message, decode
 from engine.events.inputs import PodDeleted, PodObserved
 
-__all__ = ["event_of", "pod_of", "with_pod"]
-
 
 def event_of(message: Message) -> Event[Any] | None:
     """Return the event of an input; `None` if a value exceeds a bound, so that the shard makes a dead letter of it."""

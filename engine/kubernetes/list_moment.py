@@ -12,8 +12,6 @@ from engine.events.inputs import JobObserved, PodObserved
 from engine.kubernetes.input_events import event_of
 from engine.kubernetes.owner_chains import OwnerChains
 
-__all__ = ["ListMoments", "of_one_moment"]
-
 _ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
 """Order of topics: nodes and owners first, because pods depend on them."""
 

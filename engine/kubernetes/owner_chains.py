@@ -19,8 +19,6 @@ from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.identity import SCHEDULE_KINDS, SERVICE_KINDS, controller, job_kind
 
-__all__ = ["OwnerChains"]
-
 _OBJECTS: Final = 100_000
 _PODS: Final = 20_000
 _GONE: Final = 10_000

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from statemachines.kill import Target
 from statemachines.vocabulary import Action, FailureClass
 
-__all__ = ["ActionRequest"]
-
 
 @dataclass(slots=True)
 class ActionRequest:

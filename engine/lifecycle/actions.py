@@ -32,8 +32,6 @@ from statemachines.raising import fires, matching, subject_of, too_deep
 from statemachines.sync import pod_name
 from statemachines.vocabulary import ACTIONS, FINISHED_JOB_PHASES, INTERNAL_ACTIONS, USER_ACTIONS, FailureClass, failure_class
 
-__all__ = ["cancel", "change_phase", "delays", "execute", "failure_behind", "raise_event", "settle"]
-
 _MANY: Final = 64
 """Maximum number of rounds until a job must be stable; otherwise it is parked. Every phase is left at most a few times."""
 

@@ -15,8 +15,6 @@ from engine.lifecycle.claims import Claim, claim_of
 from engine.lifecycle.job import Job
 from engine.lifecycle.state import ShardState
 
-__all__ = ["denial", "objection", "objection_to_submission"]
-
 _EVERY: Final = "*"
 Asking = CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted
 _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)

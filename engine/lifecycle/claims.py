@@ -11,9 +11,6 @@ from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdat
 from engine.kubernetes.manifests.identity import read_identity
 from engine.kubernetes.reading.identity import job_name
 
-__all__ = ["LOCATED", "Claim", "claim_of", "namespace_of", "restore"]
-
-
 _NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
 LOCATED: Final = (*_NAMESPACED, JobSubmitted, JobUpdated)
 """Inputs with a namespace. (A tuple, because `isinstance` with a union builds the union on each call.)"""

@@ -8,8 +8,6 @@ from engine.lifecycle.event_factory import EventFactory
 from engine.lifecycle.job import Attempt, Job
 from statemachines.vocabulary import ObjectState, Rank, TerminalPhase
 
-__all__ = ["close", "give_up", "give_up_object", "last_seen"]
-
 
 def last_seen(seen: int, deadline: int | None) -> int:
     """Return the last time at which a pod was proven alive (microseconds), never after its deletion.

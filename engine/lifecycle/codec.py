@@ -21,21 +21,6 @@ from pydantic import TypeAdapter
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import first_page, join, later_page
 
-__all__ = [
-    "FORGOTTEN",
-    "JOB_RECORD",
-    "Head",
-    "decode_job",
-    "encode_job",
-    "encode_page",
-    "forgotten_chunk",
-    "head_of",
-    "page_named",
-    "pods_of",
-    "record_name",
-    "rest_of",
-]
-
 FORGOTTEN: Final = "forgotten"
 """Prefix of the records of forgotten ids."""
 JOB_RECORD: Final = "job/"

@@ -13,8 +13,6 @@ from engine.lifecycle.job import Job
 from engine.lifecycle.pods import plan_of
 from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
 
-__all__ = ["commanded", "custom_raised", "objection", "objection_to_event"]
-
 
 def objection(job: Job, command: CommandIssued) -> str | None:
     """Return the reason why a command cannot be executed in the job's current state; `None`: it can."""

@@ -37,8 +37,6 @@ from engine.lifecycle.state import ShardState
 from engine.lifecycle.steps import PODS
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["decided"]
-
 _KINDS: Final[dict[type[DecisionEvent], DecisionKind]] = {
     DecidedEnqueued: "enqueued",
     DecidedBound: "bound",

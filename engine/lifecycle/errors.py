@@ -6,8 +6,6 @@ LifecycleError
 
 from __future__ import annotations
 
-__all__ = ["InvariantError", "LifecycleError"]
-
 
 class LifecycleError(Exception):
     """Base of all errors of this package."""

@@ -21,8 +21,6 @@ from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.state import ShardState
 from statemachines.transition import Transition
 
-__all__ = ["SOURCE", "STAGE", "Decision", "EventFactory", "Events", "Outcome", "arrival"]
-
 STAGE: Final = "lifecycle"
 SOURCE: Final = "lahar/lifecycle"
 

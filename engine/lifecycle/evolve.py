@@ -25,8 +25,6 @@ from engine.lifecycle.pod_jobs import forget_pods, uids_of
 from engine.lifecycle.state import ShardState
 from statemachines.raising import matching, subject_of
 
-__all__ = ["absorb", "evolve", "head", "keep_warm", "peek"]
-
 _WARM: Final = 1024
 """Maximum number of jobs in `ShardState.warm`: more than a batch reads between two changes of the same job."""
 _WARM_ATTEMPTS: Final = 100_000

@@ -38,8 +38,6 @@ from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, ObjectState
 
-__all__ = ["ATTEMPTS"]
-
 Handler = Callable[[ShardState, Job, Any, Event[Any]], None]
 
 _OBJECT_ORDER: Final[dict[ObjectState, int]] = {state: order for order, state in enumerate(get_args(ObjectState))}

@@ -67,8 +67,6 @@ from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["JOBS"]
-
 Handler = Callable[[ShardState, Job, Any, Event[Any]], None]
 
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})

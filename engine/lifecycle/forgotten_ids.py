@@ -5,8 +5,6 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-__all__ = ["PER_CHUNK", "Forgotten"]
-
 PER_CHUNK: Final = 4096
 """Entries per snapshot record, 80 KiB."""
 

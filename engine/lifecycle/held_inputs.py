@@ -16,21 +16,6 @@ from engine.lifecycle.indexes import held_size, where_of
 from engine.lifecycle.job import Job, Timer, Waiters
 from engine.lifecycle.refused_inputs import held_key
 
-__all__ = [
-    "HELD_BYTES",
-    "HELD_INPUTS",
-    "NAMESPACES",
-    "first_owned",
-    "is_held",
-    "is_left",
-    "orphan",
-    "own_first",
-    "own_wait",
-    "park",
-    "set_again",
-    "wait_for_job",
-]
-
 HELD_INPUTS: Final = 20_000
 """Maximum number of held inputs of one job, and of waiting pods of one namespace: the maximum number of replicas."""
 HELD_BYTES: Final = 16 << 20

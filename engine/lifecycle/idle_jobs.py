@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine.lifecycle import codec
 from engine.lifecycle.state import ShardState
 
-__all__ = ["note_finished", "note_unknown_id", "rest_of", "unknown_id_of"]
-
 
 def rest_of(state: ShardState, ident: str) -> int | None:
     """Return the `Job.rest` of a job, live or closed; `None`: it is active."""

@@ -29,33 +29,6 @@ from statemachines.task import initial_task_phase
 K = TypeVar("K")
 V = TypeVar("V")
 
-__all__ = [
-    "PAGED_BYTES",
-    "SEEN",
-    "awaits_end",
-    "begin_version",
-    "cancelled",
-    "enter",
-    "fired_key",
-    "held_size",
-    "index_job",
-    "leave",
-    "leaves_slot_open",
-    "mark_seen",
-    "match",
-    "note_held",
-    "note_released",
-    "note_submitted",
-    "place",
-    "pods_on",
-    "remember",
-    "run_timer",
-    "seat",
-    "set_spec",
-    "stop_timer",
-    "where_of",
-]
-
 SEEN: Final = 20_000
 """Maximum number of input ids that a job remembers: the maximum number of held inputs, so that each of them is remembered."""
 PAGED_BYTES: Final = 32 << 10

@@ -59,8 +59,6 @@ from engine.lifecycle.pod_jobs import awaits_controller, controller_known, names
 from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 
-__all__ = ["decide", "go_on", "release", "settled"]
-
 Rule = Callable[[EventFactory, Job, Event[Any]], Decision]
 
 

@@ -21,21 +21,6 @@ from statemachines.kill import KillScope
 from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
 from statemachines.vocabulary import Action, AttemptPhase, JobPhase, ObjectState, Rank, TaskPhase
 
-__all__ = [
-    "ABORTED_LONGER",
-    "Apart",
-    "Attempt",
-    "Deferred",
-    "Derived",
-    "Job",
-    "Page",
-    "Table",
-    "Task",
-    "Timer",
-    "Waiters",
-    "category",
-]
-
 ABORTED_LONGER: Final = 335 * 86_400 * SECOND
 """Additional time for which an aborted job is kept (microseconds): a year in all with the default of 30 days."""
 Derived = Field(exclude=True)

@@ -16,21 +16,6 @@ from engine.lifecycle.job import Apart, Attempt, Job, Page, Table
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 
-__all__ = [
-    "SIZES",
-    "append",
-    "change",
-    "change_spec",
-    "change_tasks",
-    "clear",
-    "discard",
-    "first_page",
-    "join",
-    "keep",
-    "later_page",
-    "later_pages",
-]
-
 SIZES: Final[dict[str, int]] = {
     "attempts": 32,
     "tasks": 16,

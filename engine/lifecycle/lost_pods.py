@@ -20,19 +20,6 @@ from engine.lifecycle.indexes import awaits_end, pods_on
 from engine.lifecycle.job import Attempt, Job, Timer
 from statemachines.vocabulary import TerminalPhase
 
-__all__ = [
-    "LOSS_WAIT",
-    "SIGHT_WAIT",
-    "end_without_evidence",
-    "lost",
-    "stop_waiting",
-    "unseen",
-    "wait_for_lost",
-    "wait_for_node",
-    "wait_for_sight",
-    "wait_on",
-]
-
 SIGHT_WAIT: Final = 60 * SECOND
 """Time after which an unobserved pod that is no longer wanted counts as never created (microseconds)."""
 LOSS_WAIT: Final = 600 * SECOND

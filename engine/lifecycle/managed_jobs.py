@@ -52,19 +52,6 @@ from statemachines.notifications import pod_added, pod_deleted, pod_updated
 from statemachines.task_rules import task_completed, task_failed
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = [
-    "deleted",
-    "effect_settled",
-    "go_on",
-    "object_changed",
-    "on_timer",
-    "pod_changed",
-    "queues_of",
-    "submitted",
-    "updated",
-]
-
-
 _BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
 """Delay before a failed effect is requested again."""
 _NAME_TAKEN: Final = BackOff(SECOND, 86_400 * SECOND)

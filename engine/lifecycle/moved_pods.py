@@ -19,8 +19,6 @@ from engine.lifecycle.pod_jobs import awaits_controller, direct_owner
 from engine.lifecycle.state import ShardState
 from statemachines.counters import Counters
 
-__all__ = ["job_above", "leave"]
-
 
 def job_above(state: ShardState, job: Job, above: str, pod: PodObserved, *, deleted: bool) -> Job | None:
     """Return the job to which an observed pod of a job moves; `None`: it stays.

@@ -13,8 +13,6 @@ from engine.lifecycle.event_factory import Decision, EventFactory, Events
 from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.state import ShardState
 
-__all__ = ["acts_at_once", "decide"]
-
 
 def acts_at_once(state: ShardState, event: Event[Data]) -> bool:
     """Return true if a fact of a cluster has consequences now, or for pods observed after it."""

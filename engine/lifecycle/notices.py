@@ -19,8 +19,6 @@ from engine.lifecycle.job import Job
 from statemachines.job import NoticeTrigger
 from statemachines.phase_rule import notice_phase, preempted_action
 
-__all__ = ["ANSWERS", "answer", "objection_to_answer", "objection_to_decision", "open_notice", "take_end"]
-
 ANSWERS: Final[dict[str, NoticeAnswer]] = {"AcknowledgeNotice": "acknowledged", "WithdrawNotice": "withdraw"}
 """Commands that answer a notice."""
 _STOPPED: Final = "PreemptedByNotice"

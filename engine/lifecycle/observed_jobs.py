@@ -26,8 +26,6 @@ MOVED: Final = "Moved"
 _TRACE: Final = "Trace"
 """Kind of an imported job: a trace reports each pod's end after the job's."""
 
-__all__ = ["MOVED", "contradiction", "follow_attempts", "has_moved", "job_observed", "object_deleted", "open_from_pod"]
-
 
 def has_moved(job: Job) -> bool:
     """Return true if all pods of a job have moved to the job of which it is a part."""

@@ -38,8 +38,6 @@ from statemachines.vocabulary import (
     TerminalPhase,
 )
 
-__all__ = ["EVICTED", "advance", "record_late", "record_object", "shows_devices"]
-
 EVICTED: Final = frozenset(
     {
         "PreemptedByScheduler",

@@ -24,8 +24,6 @@ from engine.lifecycle.pod_jobs import direct_owner
 from engine.lifecycle.state import ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["false_claim", "job_of"]
-
 
 def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job:
     """Return the job of an input: the named one, or an observed job of its own.

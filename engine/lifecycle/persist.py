@@ -16,8 +16,6 @@ from engine.lifecycle.job_pages import later_pages
 from engine.lifecycle.pod_jobs import note_pods, uids_of
 from engine.lifecycle.state import ShardState
 
-__all__ = ["dump", "jobs", "load", "records", "subject_of"]
-
 
 def records(state: ShardState) -> Iterator[str]:
     """Yield the name of every record. Records may be dumped during the iteration."""

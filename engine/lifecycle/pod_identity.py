@@ -14,8 +14,6 @@ from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.pod_jobs import owner_below
 
-__all__ = ["contradiction", "is_old", "locate", "start"]
-
 MAIN: Final = "main"
 """Task of pods without a task name."""
 

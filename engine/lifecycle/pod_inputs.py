@@ -16,8 +16,6 @@ from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.steps import PACE, PODS, WORK
 from engine.lifecycle.tasks import follow_tasks
 
-__all__ = ["follow", "give_up_lost", "pod_of_job", "settle_list"]
-
 
 def pod_of_job(factory: EventFactory, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     """Apply an observation of a pod; `deleted`: its object is gone, and this is its last state."""

@@ -13,19 +13,6 @@ from engine.events.inputs import POD, PodObserved
 from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.state import ShardState
 
-__all__ = [
-    "awaits_controller",
-    "controller_changed",
-    "controller_known",
-    "direct_owner",
-    "forget_pods",
-    "names_another",
-    "note_pod",
-    "note_pods",
-    "owner_below",
-    "uids_of",
-]
-
 
 def note_pod(state: ShardState, job: Job, attempt: Attempt, uid: str) -> None:
     """Index an attempt by the uid of its pod."""

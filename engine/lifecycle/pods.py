@@ -20,26 +20,6 @@ from statemachines.counters import Counters, Pod
 from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, KillPlan, KillScope, Target, kill_job, kill_target, retained
 from statemachines.sync import creates_pods, pod_name, surplus_indexes, sync_job
 
-__all__ = [
-    "EVICTED",
-    "ask_again",
-    "bind_decided",
-    "breadth",
-    "evict",
-    "group_phase",
-    "is_doomed",
-    "kill",
-    "left_to_kill",
-    "meet",
-    "plan_of",
-    "rest_of_kill",
-    "scope_of",
-    "start_missing",
-    "stray",
-    "update_surplus",
-    "when_killed",
-]
-
 EVICTED: Final = "PreemptedByScheduler"
 """End reason of attempts that a decision evicts."""
 

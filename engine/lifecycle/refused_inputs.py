@@ -28,24 +28,6 @@ from engine.lifecycle.claims import namespace_of, restore
 from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
 
-__all__ = [
-    "OBSERVE",
-    "REPORT",
-    "ROW",
-    "SUBMIT",
-    "asked",
-    "emit",
-    "faults_digest",
-    "held_key",
-    "is_known",
-    "is_remembered",
-    "key_of_held",
-    "manifest_digest",
-    "remember_released",
-    "remember_request",
-    "was_released",
-]
-
 SUBMIT: Final = "submit"
 REPORT: Final = "report"
 ROW: Final = "row"

@@ -50,8 +50,6 @@ from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.state import ShardState
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "UNKNOWN_IDS", "LifecycleStage"]
-
 FORGET_AFTER: Final = 30 * 86_400 * SECOND
 """Default time for which a finished job is kept in the state (microseconds)."""
 ORPHAN_WAIT: Final = 60 * SECOND

@@ -17,8 +17,6 @@ from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.lifecycle.forgotten_ids import Forgotten
 from engine.lifecycle.job import Job, Page
 
-__all__ = ["ShardState"]
-
 
 @dataclass(slots=True)
 class ShardState:

@@ -15,8 +15,6 @@ from engine.lifecycle.event_factory import EventFactory, Events
 from engine.lifecycle.job import Job
 from statemachines.kill import KillScope
 
-__all__ = ["IN_VAIN", "PACE", "PODS", "RAISING", "RELEASED", "RELEASED_BYTES", "WORK", "go_on", "go_on_killing", "room"]
-
 PODS: Final = 250
 """Number of pods that one step requests or deletes: 20 ms."""
 RELEASED: Final = 100

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-__all__ = ["EMPTY", "empty", "own"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

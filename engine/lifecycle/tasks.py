@@ -15,8 +15,6 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition"})
 
-__all__ = ["follow_tasks"]
-
 
 def follow_tasks(factory: EventFactory, job: Job, changed: Mapping[str, int]) -> Events:
     """Change the phases of tasks by their counters until all are stable.

@@ -16,17 +16,6 @@ from collections.abc import Sequence
 
 from statemachines.errors import LaharError
 
-__all__ = [
-    "FencedError",
-    "LayoutError",
-    "LogBusyError",
-    "LogDamagedError",
-    "LogError",
-    "LogUnavailableError",
-    "NotALogError",
-    "RecordTooLargeError",
-]
-
 
 class LogError(LaharError):
     """Base of all errors of this package; the message states the problem and the remedy."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from engine.log.errors import LogBusyError, LogDamagedError, LogError, LogUnavailableError, NotALogError
 
-__all__ = ["BUSY_SECONDS", "damaged", "translated"]
-
 BUSY_SECONDS = 10.0
 """Seconds that a transaction waits for another process's write lock. An append holds it for milliseconds, `compact` of a large log
 for seconds; a longer wait means that the other process hangs."""

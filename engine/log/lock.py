@@ -17,8 +17,6 @@ from typing import Final
 from engine.log.errors import LogBusyError, LogUnavailableError
 from engine.log.side_file import open_beside, path_beside
 
-__all__ = ["RunLock"]
-
 _PROBES: Final = 5
 _PROBE_SECONDS: Final = 0.01
 

@@ -13,8 +13,6 @@ from typing import Final
 from engine.log.errors import LogUnavailableError
 from engine.log.side_file import open_beside, path_beside
 
-__all__ = ["MarkFile"]
-
 _SLOT: Final = 256
 
 

@@ -18,8 +18,6 @@ from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, Sha
 from engine.log.producer_time import capped, wall_clock
 from engine.log.shard_inputs import resume
 
-__all__ = ["MemoryLog"]
-
 
 class _Shard:
     """State of a shard that outlives its holder."""

@@ -7,8 +7,6 @@ from typing import Final
 
 from engine.events.ids import routing_key
 
-__all__ = ["murmur2", "partition_of"]
-
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF

@@ -18,26 +18,6 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from engine.events import Message, Topic
 
-__all__ = [
-    "READ_BYTES",
-    "Commit",
-    "Expiring",
-    "Log",
-    "Output",
-    "Partition",
-    "Position",
-    "ReadsTogether",
-    "Record",
-    "Searchable",
-    "SearchableLog",
-    "ShardId",
-    "ShardLog",
-    "ShardView",
-    "Transactional",
-    "Vector",
-    "size_of",
-]
-
 READ_BYTES: Final = 4 << 20
 """Bytes at which a read stops, so that 500 inputs of 2 MiB are not held in memory at once. A typical input has 0.5 KB."""
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from engine.events import Message
 
-__all__ = ["AHEAD", "capped", "wall_clock"]
-
 AHEAD: Final = 1_000_000
 """Time that a producer's clock may be ahead of the log's (microseconds)."""
 

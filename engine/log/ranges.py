@@ -8,8 +8,6 @@ from typing import Final
 
 from engine.log.port import Log, Partition, Record
 
-__all__ = ["RECORDED", "records_between"]
-
 _READ: Final = 500
 
 RECORDED: Final[Callable[[Record], int]] = attrgetter("message.recordedtime")

@@ -18,8 +18,6 @@ from engine.events import Message
 from engine.log.port import READ_BYTES, Partition, Record, Vector
 from engine.log.schema import table
 
-__all__ = ["Metadata", "Row", "checksum", "insertion", "parse_vector", "records", "row", "selection", "write_vector"]
-
 Metadata = tuple[int | None, int | None, str | None]
 """Shard id in the file, shard sequence number, basis (as `write_vector` encodes it); all `None` for inputs."""
 

@@ -19,8 +19,6 @@ from engine.log.errors import LogUnavailableError, NotALogError
 from engine.log.failures import BUSY_SECONDS, damaged, translated
 from engine.log.port import Partition
 
-__all__ = ["APPLICATION_ID", "VERSION", "make_file", "open_file", "partition_counts", "table"]
-
 APPLICATION_ID: Final = 0x4C414852
 """SQLite application id, `LAHR` in ASCII."""
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from engine.log.errors import LayoutError
 from engine.log.port import Partition, Position, ShardId, Vector
 
-__all__ = ["extended", "resume"]
-
 
 def extended(vector: Vector, inputs: int) -> Vector:
     """Return a vector extended to `inputs` entries; added inputs begin at offset 0."""

@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["open_beside", "path_beside"]
-
 _RIGHTS: Final = 0o777
 _MODE_OF_A_NEW_LOG: Final = 0o644
 """Mode with which SQLite creates files; the umask applies."""

@@ -28,8 +28,6 @@ from engine.log.sqlite_file import SqliteFile
 from engine.log.sqlite_shard import RecordWriter, SqliteShard
 from engine.log.torn_pages import unreadable
 
-__all__ = ["SqliteLog"]
-
 _CHUNK: Final = 500
 """Rows per read transaction. A long read transaction delays WAL checkpoints, and chunks of 2,000 rows are read 15 % slower because
 they exceed the processor's cache."""

@@ -19,8 +19,6 @@ from engine.log.failures import translated
 from engine.log.rows import Row
 from engine.log.schema import open_file
 
-__all__ = ["SqliteFile"]
-
 T = TypeVar("T")
 
 _POLL: Final = 0.05

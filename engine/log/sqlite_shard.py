@@ -19,8 +19,6 @@ from engine.log.schema import table
 from engine.log.shard_inputs import resume
 from engine.log.sqlite_file import SqliteFile
 
-__all__ = ["RecordWriter", "SqliteShard"]
-
 _CHUNK: Final = 2_000
 """Snapshot records per read."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from engine.log.errors import LogUnavailableError
 
-__all__ = ["StartWait"]
-
 _PAUSE_SECONDS: Final = 1.0
 
 

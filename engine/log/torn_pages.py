@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from engine.log.errors import LogDamagedError
 
-__all__ = ["unreadable"]
-
 
 def unreadable(read: Callable[[int, int], int], start: int, end: int, chunk: int) -> range | None:
     """Return the first range of unreadable offsets; `None` if all are readable.

@@ -9,8 +9,6 @@ from engine.log.memory import MemoryLog
 from engine.log.producer_time import wall_clock
 from engine.log.sqlite import SqliteLog
 
-__all__ = ["must_name_no_login", "open_log"]
-
 
 def must_name_no_login(url: str) -> None:
     """Check that a log URL has no user and password, because messages repeat the URL. Paths of files may contain `@`.

@@ -15,8 +15,6 @@ from engine.events.outcomes import Accounted, DeadLettered, InputReleased
 from engine.log.port import Vector
 from engine.processor.stage import Outcome
 
-__all__ = ["OUTCOMES", "SILENT", "Accounts"]
-
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 
 SILENT: Final[frozenset[str]] = frozenset({"duplicate", "unchanged", "late"})

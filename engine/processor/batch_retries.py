@@ -8,8 +8,6 @@ from typing import Final
 from engine.log.errors import RecordTooLargeError
 from engine.processor.inputs import Taken
 
-__all__ = ["Failures", "Reasons", "UndecidedError", "not_written"]
-
 Reasons = dict[tuple[int, int], list[str]]
 """Reasons why the stage failed on an input, one per attempt; keys are (index of the partition, offset)."""
 

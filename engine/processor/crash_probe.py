@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NoReturn
 
-__all__ = ["child_survives"]
-
 _PATIENCE: Final = 2.0
 """Time limit of a child as a multiple of its processor time: it may block forever on a lock copied from another thread."""
 _LEAST: Final = 10.0

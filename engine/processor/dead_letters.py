@@ -11,8 +11,6 @@ from engine.events.ids import output_id
 from engine.events.outcomes import DeadLettered
 from engine.log.port import Record, ShardId
 
-__all__ = ["dead_letter", "original", "too_large"]
-
 _TEXTS: Final = ("id", "source", "type", "subject", "correlationid", "causationid", "clusterid")
 _NUMBERS: Final = ("time", "recordedtime", "sequence")
 _TEXT_LIMIT: Final = 200

@@ -21,8 +21,6 @@ from engine.log.errors import LogError
 from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record
 from engine.log.ranges import RECORDED
 
-__all__ = ["Inputs", "Retaken", "Source", "Taken"]
-
 Taken = tuple[int, Record, int]
 """Index of the input partition, the record, and the time to which it advances the shard (microseconds)."""
 

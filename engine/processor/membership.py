@@ -11,8 +11,6 @@ from typing import Protocol
 
 from engine.log.errors import FencedError
 
-__all__ = ["Membership", "RebalanceObserver", "StaticMembership"]
-
 
 class Membership(Protocol):
     """A process's part in a stage. Its methods may be called from any thread and return at once, except `start` and `close`."""

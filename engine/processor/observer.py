@@ -12,8 +12,6 @@ from engine.log.errors import LogError
 from engine.log.port import Log, Partition, Position, ShardId
 from engine.processor.stage import Figure
 
-__all__ = ["Batch", "Observer", "Observers", "Watched"]
-
 
 class Watched(Protocol):
     """State of a processor, readable at any time from any thread."""

@@ -15,17 +15,6 @@ from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.port import Log, Partition
 from engine.processor.stage import Reads, Stage
 
-__all__ = [
-    "input_partitions",
-    "output_partitions",
-    "partition_count",
-    "read_partitions",
-    "shard_count",
-    "sharded_by",
-    "single_shard",
-    "takes_inputs",
-]
-
 
 def sharded_by(stage: Stage[Any]) -> Topic | None:
     """Return the input topic with one shard per partition; `None`: the stage has one shard."""

@@ -23,8 +23,6 @@ from typing import Final, TypeAlias
 from engine.log.errors import LogError
 from engine.log.port import ShardId, ShardLog
 
-__all__ = ["REASON", "Name", "PoisonGuard", "text_of"]
-
 Name: TypeAlias = tuple[str, object]
 """An input's partition and offset, or a timer's id with its kind; the same in every process."""
 

@@ -25,8 +25,6 @@ from engine.processor.shard_view import ShardView
 from engine.processor.stage import Stage, TakesTurns
 from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
 
-__all__ = ["SNAPSHOT_EVERY", "Processor"]
-
 _BATCH: Final = 500
 """Maximum number of inputs per transaction. Twice as many double the longest pause and save 1 % of the work on SQLite."""
 

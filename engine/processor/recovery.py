@@ -27,8 +27,6 @@ from engine.processor.partitions import input_partitions, output_partitions, sin
 from engine.processor.snapshots import Snapshots, load
 from engine.processor.stage import Stage
 
-__all__ = ["Recovered", "StoppedRecoveryError", "must_reach", "own_output", "recover"]
-
 _READ: Final = 500
 _NO_STATE: Final = (Accounted, DeadLettered)
 _SHARDSEQUENCE: Final = attrgetter("shardsequence")

@@ -16,8 +16,6 @@ from engine.events.outcomes import DeadLettered, JobParked, JobUnparked
 from engine.log.errors import LogError
 from engine.log.port import Output, ShardId
 
-__all__ = ["ShardLogger"]
-
 _BURST: Final = 20.0
 _A_SECOND: Final = 1.0
 _logger: Final = logging.getLogger(__name__)

@@ -23,8 +23,6 @@ from engine.processor.poison_guard import Name
 from engine.processor.recovery import Recovered
 from engine.processor.stage import Counting, Figure, Stage
 
-__all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
-
 OUTPUT_LIMIT: Final = 750
 """Number of outputs at which a commit takes no further input (kafka.md, Transactions). This many hour marks, the slowest outputs of
 all, take about 60 ms."""

@@ -14,8 +14,6 @@ from engine.processor.shard_logging import ShardLogger
 from engine.processor.shard_run import ShardRun
 from engine.processor.stage import Figure, Stage
 
-__all__ = ["ShardView"]
-
 S = TypeVar("S")
 
 

@@ -29,8 +29,6 @@ from engine.log.port import Partition, Position, Vector
 from engine.processor.accounts import Accounts
 from engine.processor.stage import Stage
 
-__all__ = ["ACCOUNTS", "MANIFEST", "Loaded", "Snapshots", "load", "record_hash", "rehashed", "state_hash"]
-
 MANIFEST: Final = "_manifest"
 ACCOUNTS: Final = "_accounts"
 

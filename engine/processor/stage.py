@@ -15,8 +15,6 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from engine.events import Data, Event, Topic
 
-__all__ = ["Counting", "Decision", "Figure", "Outcome", "Reads", "Stage", "TakesTurns"]
-
 Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 """Outcome of an input; exactly one, tested in this order (design rule 4)."""
 

@@ -21,8 +21,6 @@ from weakref import WeakKeyDictionary
 from engine.log.errors import LogError
 from engine.processor.poison_guard import PoisonGuard, text_of
 
-__all__ = ["DECIDE_SECONDS", "ENDED", "Watchdog"]
-
 DECIDE_SECONDS: Final = 60.0
 """Limit of processor time for one input or timer (seconds). Typical ones take a millisecond, large jobs some seconds."""
 

@@ -16,8 +16,6 @@ from typing import Final
 
 from engine.log.side_file import open_beside, path_beside
 
-__all__ = ["ENDING", "delete_file", "open_connection", "place_of"]
-
 ENDING: Final = "-projection"
 """Suffix of the file's name, after the name of the log file."""
 

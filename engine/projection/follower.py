@@ -15,8 +15,6 @@ from engine.log.errors import LogUnavailableError
 from engine.log.port import SearchableLog
 from engine.projection.projection import Projection
 
-__all__ = ["Follower"]
-
 _MOST: Final = 2_000
 """Maximum number of events per step: about 20 ms."""
 _IDLE_SECONDS: Final = 1.0

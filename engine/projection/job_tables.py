@@ -26,8 +26,6 @@ from engine.history.resource_use import LiveAttempt, Use
 from engine.history.summary import SUMMARISED, JobSums, summarised
 from statemachines.spec import Requests
 
-__all__ = ["JobTables"]
-
 T = TypeVar("T")
 
 _SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]

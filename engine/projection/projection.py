@@ -27,8 +27,6 @@ from engine.projection.job_tables import JobTables
 from engine.projection.read_model import ReadModel
 from engine.projection.usage_tables import UsageTables
 
-__all__ = ["READ_MODELS", "Projection"]
-
 M = TypeVar("M")
 T = TypeVar("T")
 

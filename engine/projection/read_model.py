@@ -8,8 +8,6 @@ from typing import ClassVar, Protocol
 
 from engine.events import Data, Event, Topic
 
-__all__ = ["ReadModel"]
-
 
 class ReadModel(Protocol):
     """Tables of one subject. Receives batches of events (`apply`), then writes them in a transaction (`write`)."""

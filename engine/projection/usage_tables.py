@@ -15,8 +15,6 @@ from engine.events.inputs import OTHER
 if TYPE_CHECKING:
     from engine.billing.records import Record
 
-__all__ = ["Failure", "RunFilter", "UsageTables"]
-
 _TABLES: Final = """
 CREATE TABLE usage (
     job TEXT NOT NULL,

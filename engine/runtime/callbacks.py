@@ -26,9 +26,6 @@ from engine.runtime.reporter import Reporter
 from engine.runtime.settings import FILE_NAME, Settings
 from engine.runtime.shard_thread import BACK_OFF
 
-__all__ = ["CallbackTurn", "Callbacks", "registered"]
-
-
 _REST_SECONDS: Final = 0.2
 """Longest wait for inputs (seconds)."""
 

@@ -9,8 +9,6 @@ from typing import Final
 from engine.log.port import Log, Partition, Transactional
 from engine.processor.observer import Watched
 
-__all__ = ["Ends"]
-
 _PATIENCE_SECONDS: Final = 1.0
 """Longest wait for an answer (seconds). A working broker answers within milliseconds."""
 

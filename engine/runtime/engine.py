@@ -24,8 +24,6 @@ from engine.runtime.opening import is_shared
 from engine.runtime.settings import Settings
 from engine.runtime.switch_interval import long_turns
 
-__all__ = ["Engine", "run_lock", "watchdog_of"]
-
 
 def run_lock(settings: Settings) -> RunLock | None:
     """Return the run lock of a log; `None` for a log in memory, or one shared by workers."""

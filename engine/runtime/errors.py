@@ -29,20 +29,6 @@ from engine.history.errors import NotFoundError as NotInLogError
 from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.log.errors import LogError
 
-__all__ = [
-    "BAD_INPUT",
-    "DEFECT",
-    "FINDING",
-    "INTERRUPTED",
-    "LOG_UNAVAILABLE",
-    "NOT_FOUND",
-    "OK",
-    "NotFoundError",
-    "describe",
-    "exit_code",
-    "wants_traceback",
-]
-
 OK: Final = 0
 FINDING: Final = 1
 BAD_INPUT: Final = 2

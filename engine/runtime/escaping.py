@@ -8,8 +8,6 @@ from rich.text import Text
 
 from engine.controls import CONTROLS
 
-__all__ = ["visible", "visible_text"]
-
 _VISIBLE: Final = {code: repr(chr(code))[1:-1] for code in CONTROLS}
 
 

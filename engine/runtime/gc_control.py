@@ -15,8 +15,6 @@ from typing import Final
 
 from engine.gc_pause import collector_paused
 
-__all__ = ["GcControl", "freeze_live_objects"]
-
 _EVERY: Final = 10
 """Calls of `tick` between two collections: up to 5,000 inputs, 10,000 in live workers on Kafka. A collection then takes about 7 ms,
 of which 3 are for objects in use in all shards at the time."""

@@ -19,8 +19,6 @@ import typer
 
 from engine.runtime.escaping import visible
 
-__all__ = ["LogFormat", "is_json", "written"]
-
 LogFormat = Literal["text", "json"]
 _OURS: Final = ("engine", "streams", "lahar")
 """Loggers that are written from level INFO; others from WARNING."""

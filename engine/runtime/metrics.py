@@ -19,8 +19,6 @@ from engine.log.port import Expiring, Partition, ShardId
 from engine.processor.observer import Batch, Watched
 from engine.runtime.end_offsets import Ends
 
-__all__ = ["ProcessorMetrics", "ShardHealth"]
-
 _HELD: Final = frozenset({"parked", "waiting"})
 """Outcomes that are temporary, and therefore gauges."""
 

@@ -19,8 +19,6 @@ from engine.runtime.serving import Server, parse_address
 from engine.runtime.settings import Settings
 from engine.runtime.tracing import Spans, TracedExecutor, provider_of, tracer_of
 
-__all__ = ["STILL_SECONDS", "Monitoring", "served"]
-
 STILL_SECONDS: Final = 180.0
 """Time after which a loop counts as hanging (seconds). It normally turns several times a second, or after the log's time limits,
 which are shorter."""

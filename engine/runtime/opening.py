@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from streams.log import KafkaLog
     from streams.settings import KafkaSettings
 
-__all__ = [
-    "KAFKA",
-    "UNOPENED",
-    "StoppedError",
-    "awaited",
-    "is_shared",
-    "kafka_of",
-    "not_installed",
-    "open_log",
-    "opened",
-    "opened_at_start",
-]
-
 KAFKA: Final = "kafka://"
 UNOPENED: Final = "the log is not open yet"
 """Reason why a starting process is not ready."""

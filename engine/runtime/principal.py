@@ -11,8 +11,6 @@ from engine.events import EventError, Message, decode, encode
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
 from engine.runtime.opening import is_shared, kafka_of
 
-__all__ = ["principal_of", "spoken_by"]
-
 _SPOKEN: Final = (JobSubmitted, JobUpdated, JobDeleted, CommandIssued, CustomEventRaised, EffectReported)
 _TYPES: Final = frozenset(cls.TYPE for cls in _SPOKEN)
 

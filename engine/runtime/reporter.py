@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Reporter"]
-
 
 class Reporter(Protocol):
     """Receiver of messages for people, called from the process's main thread."""

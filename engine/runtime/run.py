@@ -20,8 +20,6 @@ from engine.runtime.shard_loop import Share, run_shares, shared, waiting_for
 from engine.runtime.signals import Signals
 from engine.runtime.stages import stages_of
 
-__all__ = ["run", "run_once"]
-
 
 def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
     """Run until the process is stopped.

@@ -22,8 +22,6 @@ from engine.runtime.gc_control import GcControl, freeze_live_objects
 from engine.runtime.shard_thread import BACK_OFF, IDLE_SECONDS, ShardThread
 from engine.runtime.switch_interval import long_turns
 
-__all__ = ["DRAIN_SECONDS", "Runner"]
-
 _OPENING_SECONDS: Final = 0.5
 """Maximum wait for a shard that is being opened (seconds), because it has no uncommitted work."""
 DRAIN_SECONDS: Final = 15.0

@@ -13,8 +13,6 @@ from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.plugins import PLUGINS
 from engine.scheduling.session import Plugin
 
-__all__ = ["GROUP", "load_configuration", "load_plugins"]
-
 GROUP: Final = "lahar.scheduling.plugins"
 """Group of the entry points with names and classes of plugins."""
 _LARGEST: Final = 64 << 10

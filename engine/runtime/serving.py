@@ -26,8 +26,6 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-__all__ = ["Address", "Reasons", "Server", "parse_address"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _ADDRESS: Final = re.compile(r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]+)):)?(?P<port>\d{1,5})", re.ASCII)
 _PATIENCE_SECONDS: Final = 10.0

@@ -47,8 +47,6 @@ from engine.processor.watchdog import DECIDE_SECONDS
 from engine.runtime.errors import describe
 from engine.runtime.logging_config import LogFormat
 
-__all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
-
 FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
 _SYSTEM: Final = Path("/etc/lahar") / FILE_NAME

@@ -21,8 +21,6 @@ from engine.runtime.monitoring import Monitoring
 from engine.runtime.runner import Runner
 from engine.runtime.signals import Signals
 
-__all__ = ["TURN_SECONDS", "UNSETTLED", "Share", "run_shares", "shared", "waiting_for"]
-
 TURN_SECONDS: Final = 0.2
 """Maximum wait of an idle process between two turns (seconds)."""
 

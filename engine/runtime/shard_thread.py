@@ -16,8 +16,6 @@ from engine.log.port import Partition
 from engine.processor.processor import Processor
 from engine.processor.recovery import StoppedRecoveryError
 
-__all__ = ["BACK_OFF", "IDLE_SECONDS", "ShardThread"]
-
 IDLE_SECONDS: Final = 0.2
 """Maximum wait of an idle shard before it checks its timers (seconds)."""
 _PACE_SECONDS: Final = 0.03

@@ -7,8 +7,6 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
-__all__ = ["Signals"]
-
 
 class Signals:
     """Converts SIGTERM and SIGINT to a flag during a `with` block; a second signal ends the process."""

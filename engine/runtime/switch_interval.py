@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["long_turns"]
-
 _SECONDS: Final = 0.02
 """Switch interval (seconds); Python's default is 5 ms. A shard that loses its turn within a transaction finds the processor's
 caches filled by another one: with 20 ms an input takes 4 % less time, with 1 ms 13 % more. A probe waits for a few turns at

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from streams.log import KafkaLog
     from streams.membership import GroupMembership
 
-__all__ = ["EFFECTS", "run_effects", "run_stage"]
-
 EFFECTS: Final = "effects"
 """Name of the group of workers that deliver to callbacks; not a stage."""
 _DELIVERER: Final = 0

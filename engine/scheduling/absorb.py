@@ -41,8 +41,6 @@ from engine.scheduling.state.round_requests import request_round
 from engine.scheduling.state.shard import State, TrackedJob
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb"]
-
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
 """Actions that delete the pod group; the job gets a new one when it is Pending again."""

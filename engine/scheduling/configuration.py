@@ -17,8 +17,6 @@ from engine.kubernetes.reading.durations import parse_duration
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.errors import ConfigurationError
 
-__all__ = ["DEFAULT", "SWITCHES", "Arguments", "Configuration", "PluginOption", "read_configuration"]
-
 SWITCHES: Final = frozenset(
     {
         "allocatable",

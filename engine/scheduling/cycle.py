@@ -39,8 +39,6 @@ from engine.scheduling.preemption.notice_controller import control_notices
 from engine.scheduling.state.event_factory import EventFactory
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
-__all__ = ["given_up", "run_round", "timed_out"]
-
 _AT_ONCE: Final = 250
 """Greatest number of attempts that one decision evicts."""
 _FAILED: Final = 100

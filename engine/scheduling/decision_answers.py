@@ -15,8 +15,6 @@ from engine.scheduling.state.model_sync import sync_job, touch, touch_attempt
 from engine.scheduling.state.round_requests import request_round
 from engine.scheduling.state.shard import State, TrackedJob
 
-__all__ = ["accepted", "answered", "await_answer", "refused"]
-
 
 def await_answer(state: State, known: TrackedJob, decision: str, kind: AnsweredKind, due: Micros) -> None:
     """Schedule the timeout of a decision's answer."""

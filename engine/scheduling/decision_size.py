@@ -11,8 +11,6 @@ from engine.events.bounds import DECISION_BYTES
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.cluster.model import Cluster
 
-__all__ = ["DecisionSizes"]
-
 _PLACEMENT: Final = 64
 """Bytes of a placement without its names: `{"task":…,"index":…,"attempt":…,"node":…},`."""
 

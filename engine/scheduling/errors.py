@@ -7,8 +7,6 @@ from typing import Final
 
 from statemachines.errors import LaharError
 
-__all__ = ["ConfigurationError", "PluginError", "UnknownActionError", "UnknownArgumentError", "UnknownPluginError"]
-
 _LONGEST: Final = 500
 """Greatest number of characters of a plugin's error message."""
 

@@ -28,8 +28,6 @@ from engine.scheduling.state.model_sync import sync_job, touch, touch_attempt
 from engine.scheduling.state.record_names import cluster_record
 from engine.scheduling.state.shard import State, TrackedJob, next_mark
 
-__all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
-
 COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
 """Kinds of decision that a round counts."""
 ANSWER_WITHIN: Final = 60 * SECOND

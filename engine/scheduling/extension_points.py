@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.configuration import PluginOption
 
-__all__ = ["POINTS", "Participants", "equivalence_key"]
-
 POINTS: Final[dict[str, str]] = {
     "job_order": "job_order",
     "queue_order": "queue_order",

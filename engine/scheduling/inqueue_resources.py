@@ -9,8 +9,6 @@ from engine.scheduling.cluster.amounts import Amounts, subtract
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.cluster.model import Cluster
 
-__all__ = ["InqueueResources", "elastic", "outstanding"]
-
 
 def outstanding(job: Job) -> Amounts:
     """Return the resources for which a job was admitted and which it does not hold yet.

@@ -10,8 +10,6 @@ from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.pending.reasons import ReasonCode
 from engine.scheduling.session import Session
 
-__all__ = ["explain_limit", "explain_queue_too_small", "explain_too_small"]
-
 
 def explain_limit(session: Session, job: Job, queue: Queue, task: Task) -> None:
     """Record that a task exceeds its queue's limit, with the missing amounts."""

@@ -10,8 +10,6 @@ from typing import Literal
 from engine.events.times import SECOND
 from engine.scheduling.state.shard import State
 
-__all__ = ["metrics"]
-
 _ENDS = ("executed", "withdrawn", "bound", "expired", "void")
 """Ends of notices of preemption, and of the reservations of executed ones."""
 _QUEUES = 100

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from engine.scheduling.cluster.model import Cluster
 
-__all__ = ["Ordered"]
-
 T = TypeVar("T")
 
 

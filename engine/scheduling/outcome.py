@@ -9,8 +9,6 @@ from engine.events.scheduling import GroupPhase
 from engine.scheduling.cluster.entities import Job, Task
 from engine.scheduling.pending.jobs import PendingJobs
 
-__all__ = ["NoticeReview", "Outcome"]
-
 
 @dataclass(slots=True, frozen=True)
 class NoticeReview:

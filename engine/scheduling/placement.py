@@ -20,8 +20,6 @@ from engine.scheduling.cluster.nodes import NodeTable
 from engine.scheduling.plugin_results import Mask, Preference, Rows, Scores, Verdict
 from engine.scheduling.session import Session
 
-__all__ = ["Candidates", "Placement"]
-
 _NOWHERE: Final = -np.inf
 _KEPT: Final = 1_000
 """Greatest number of classes whose candidates are kept between rounds; some 140 KB each on 5,000 nodes."""

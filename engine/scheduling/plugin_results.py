@@ -17,8 +17,6 @@ from engine.scheduling.cluster.entities import PodClass
 from engine.scheduling.cluster.nodes import NodeTable
 from engine.scheduling.pending.reasons import ReasonCode
 
-__all__ = ["ABSTAIN", "PERMIT", "REJECT", "Invalid", "Key", "Mask", "Preference", "QueueShare", "Rows", "Scores", "Verdict", "Vote"]
-
 Vote = Literal[-1, 0, 1]
 PERMIT: Final[Vote] = 1
 ABSTAIN: Final[Vote] = 0

@@ -26,8 +26,6 @@ from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Scheduler", "phase_at_end"]
-
 
 class _Quiet(NamedTuple):
     """Round without decisions."""

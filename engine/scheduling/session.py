@@ -21,8 +21,6 @@ from engine.scheduling.pending.queue import PendingQueue
 from engine.scheduling.pending.reasons import Reason, ReasonCode
 from engine.scheduling.plugin_results import PERMIT, REJECT, Invalid, QueueShare, Vote
 
-__all__ = ["Plugin", "Session"]
-
 
 class Plugin:
     """Base class of plugins."""

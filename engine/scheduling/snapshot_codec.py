@@ -16,8 +16,6 @@ from engine.scheduling.state.model_sync import sync_attempt, sync_fact, sync_job
 from engine.scheduling.state.record_names import cluster_record, group_record, head_record, notice_record, page_record
 from engine.scheduling.state.shard import PAGE, ClusterState, State, TrackedJob
 
-__all__ = ["dump", "load", "records"]
-
 
 class _Cluster(Struct, array_like=True):
     """Cluster without its nodes and other objects."""

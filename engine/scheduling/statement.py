@@ -9,8 +9,6 @@ from engine.scheduling.cluster.entities import Node, Status, Task
 from engine.scheduling.cluster.transaction import Transaction
 from engine.scheduling.session import Session
 
-__all__ = ["Statement"]
-
 
 class Statement(Transaction):
     """Moves within a session, committed, kept or discarded together."""

@@ -17,20 +17,6 @@ from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.session import Session
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
-__all__ = [
-    "GroupStatus",
-    "JobName",
-    "NodeStatus",
-    "PodStatus",
-    "QueueStatus",
-    "QuotaStatus",
-    "TenantStatus",
-    "group_statuses",
-    "node_statuses",
-    "queue_statuses",
-    "tenant_statuses",
-]
-
 
 class JobName(NamedTuple):
     """Name of a job in the job events."""

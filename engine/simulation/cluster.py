@@ -36,8 +36,6 @@ from engine.simulation.livelock import Livelock
 from engine.simulation.workload import Life, PlannedJob, SimulatedJob
 from statemachines.vocabulary import FINISHED_JOB_PHASES, TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["Conduct", "SimulatedCluster"]
-
 _SOURCE: Final = "simulation"
 _USER: Final = "user"
 _TOPICS: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")

@@ -12,8 +12,6 @@ from engine.events.times import Micros, format_time
 from engine.simulation.measures import Happened, Measures, measured
 from engine.simulation.results_fold import Placement, ResultsFold
 
-__all__ = ["JOB_FIGURES", "QUEUE_FIGURES", "Compared", "Comparison", "Figure", "compared_by"]
-
 Number = Decimal | int | None
 
 QUEUE_FIGURES: Final = (

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from statemachines.errors import LaharError
 
-__all__ = ["RowError", "SimulationError", "TraceError"]
-
 
 class SimulationError(LaharError, ValueError):
     """Base of all errors of this package."""

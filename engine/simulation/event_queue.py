@@ -7,8 +7,6 @@ from heapq import heappop, heappush
 
 from engine.events.times import Micros
 
-__all__ = ["EventQueue"]
-
 
 class EventQueue:
     """Clock of a simulation, with scheduled actions. Times are microseconds."""

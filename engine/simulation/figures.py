@@ -18,8 +18,6 @@ from engine.events.times import SECOND, Micros
 from engine.history.job_projection import JobFacts
 from engine.simulation.results_fold import Placement
 
-__all__ = ["STEPS", "Figures", "Machine", "figures_of", "machines_of"]
-
 STEPS: Final = 240
 """Number of steps of a simulation's time series."""
 

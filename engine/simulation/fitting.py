@@ -9,8 +9,6 @@ from engine.history.formatting import amount
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
 
-__all__ = ["misfits"]
-
 
 def misfits(jobs: Iterable[PlannedJob], nodes: Sequence[NodeObserved]) -> Iterator[tuple[PlannedJob, str]]:
     """Yield the jobs that do not fit on the empty nodes, each with the reason.

@@ -17,8 +17,6 @@ from engine.simulation.traces.files import read_lines
 from engine.simulation.traces.rows import Fields, csv_fields
 from engine.simulation.workload import Workload
 
-__all__ = ["Incident", "arrange", "read_incidents"]
-
 _COLUMNS: Final = ("seconds", "what", "name", "replicas")
 
 What = Literal["lose", "drain", "restore", "resize", "stop", "fail"]

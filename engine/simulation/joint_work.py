@@ -10,8 +10,6 @@ from engine.events.times import Micros
 from engine.simulation.event_queue import EventQueue
 from engine.simulation.workload import PlannedJob
 
-__all__ = ["JointJob", "JointWork"]
-
 
 @dataclass(frozen=True, slots=True)
 class JointJob(PlannedJob, ABC):

@@ -13,8 +13,6 @@ from engine.simulation.joint_work import JointWork
 from engine.simulation.workload import Life, SimulatedJob
 from statemachines.spec import Requests
 
-__all__ = ["LiveJob", "Pod"]
-
 Slot = tuple[str, int]
 """Task and index."""
 

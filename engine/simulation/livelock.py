@@ -8,8 +8,6 @@ from typing import Final
 
 from engine.simulation.live_jobs import Pod
 
-__all__ = ["STOPS", "Livelock"]
-
 STOPS: Final = 100
 """Livelock threshold: each pod that could make progress has been stopped this many times."""
 

@@ -13,8 +13,6 @@ from engine.simulation.errors import RowError, TraceError
 from engine.simulation.traces.files import read_lines
 from engine.simulation.traces.rows import Fields, csv_fields
 
-__all__ = ["read_nodes", "sample_nodes", "sample_of"]
-
 _COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _GOLDEN: Final = 0.618033988749895
 _MEBIBYTE: Final = 1 << 20

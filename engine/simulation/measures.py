@@ -13,8 +13,6 @@ from engine.history.exact_numbers import distribution, ratio, seconds
 from engine.simulation.figures import Machine
 from engine.simulation.results_fold import Placement, ResultsFold
 
-__all__ = ["FIGURES", "Happened", "Measures", "measured"]
-
 Measures = Mapping[str, Decimal | int | None]
 """Value by metric; `None` if not available."""
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 from engine.simulation.figures import Figures
 from engine.simulation.plots import Bar, gantt, lines
 
-__all__ = ["framed", "page"]
-
 _STYLE: Final = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1c2733; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .2rem; } p { margin: .3rem 0; color: #52606d; }

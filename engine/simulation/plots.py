@@ -8,8 +8,6 @@ from html import escape
 from math import ceil, inf, log10
 from typing import Final
 
-__all__ = ["Bar", "columns", "gantt", "key", "lines"]
-
 _COLOURS: Final = (
     "#2f7d5b", "#d9822b", "#3b6fb6", "#b23a48", "#7b5ea7", "#8c6d46", "#4aa3a2", "#6b7a8f",
     "#9aa53b", "#c0629f", "#1f4e5f", "#e0b13c", "#5c8a3a", "#94443f", "#5f6caf", "#3f3f3f",

@@ -20,8 +20,6 @@ from engine.simulation.workload import Life, gang
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, LOST_REASONS, TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["HeldPod", "RecordedJob", "UserInput", "is_leaving", "is_own_end", "resubmit"]
-
 _INTERFERED: Final = LOST_REASONS | {
     *("PreemptedByScheduler", "PreemptedByNotice", "PreemptedByKubelet", "RejectedByNode", "NodeShutdown"),
     *("EvictedByApi", "EvictedByTaint", "DeletedByApi", "KilledByAction", "StoppedByUser", "NeverStarted"),

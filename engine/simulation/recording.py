@@ -39,8 +39,6 @@ from engine.simulation.recorded_jobs import RecordedJob, is_leaving, resubmit
 from engine.simulation.results_fold import ResultsFold
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["ClusterFact", "Recording", "WindowError", "configurations_of", "read_recording"]
-
 ClusterFact: TypeAlias = NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
 """Fact about a node or another cluster object."""
 _READ: Final = (*ResultsFold.types, CommandRefused.TYPE)

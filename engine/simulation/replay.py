@@ -19,8 +19,6 @@ from engine.simulation.recorded_jobs import HeldPod, RecordedJob, UserInput
 from engine.simulation.recording import ClusterFact, Recording
 from engine.simulation.workload import Life
 
-__all__ = ["ReplayedCluster", "arrange_replay"]
-
 _BEFORE: Final = 2 * SECOND
 """Time before the window at which jobs with bound pods are submitted, so that a scheduling cycle can admit them."""
 

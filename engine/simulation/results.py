@@ -24,8 +24,6 @@ from engine.simulation.plots import Bar
 from engine.simulation.results_fold import ResultsFold
 from engine.simulation.workload import PlannedJob, Workload
 
-__all__ = ["Results", "results_of"]
-
 _BUSIEST: Final = 6
 """Number of nodes whose pods are plotted."""
 _UNEXPLAINED: Final = "no stage has written down why"

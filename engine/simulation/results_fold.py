@@ -16,8 +16,6 @@ from engine.history.job_projection import JobFacts
 from engine.history.summary import SUMMARISED, Summary
 from statemachines.delays import action_class
 
-__all__ = ["PREEMPTED", "Placement", "ResultsFold"]
-
 PREEMPTED: Final = frozenset({"PreemptedByScheduler", "PreemptedByNotice"})
 """End reasons of preempted attempts."""
 

@@ -19,8 +19,6 @@ from engine.simulation.cluster import SimulatedCluster
 from engine.simulation.event_queue import EventQueue
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["STILL", "Simulation"]
-
 STILL: Final = 7 * 86_400 * SECOND
 """Idle time after which a simulation ends, if the cluster has no scheduled action: timers alone change nothing there."""
 _READ: Final = 4_000

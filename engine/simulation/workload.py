@@ -17,8 +17,6 @@ from engine.simulation.traces.rows import BadRow, TraceRow
 from statemachines.spec import Requests
 from statemachines.vocabulary import TerminalPhase
 
-__all__ = ["NO_RUN_TIME", "Life", "NoJobsError", "PlannedJob", "SimulatedJob", "Workload", "gang", "plan"]
-
 NO_RUN_TIME: Final = "the trace tells no run time"
 """Reason for which a simulation leaves out a row that `import-trace` accepts."""
 _TASK: Final = "main"

@@ -26,8 +26,6 @@ from streams.codec import decode
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
 
-__all__ = ["AgentApp", "EventSchema"]
-
 _COMMIT_SECONDS: Final = 1.0
 """Interval of offset commits (seconds): events of about this period are delivered again after a crash."""
 _HEARTBEAT_SECONDS: Final = 1.0

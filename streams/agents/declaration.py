@@ -22,8 +22,6 @@ from statemachines.errors import SelectorError
 from streams.agents.errors import AgentError
 from streams.agents.received import Received
 
-__all__ = ["TIME_LIMIT", "Agent", "Agents", "Handler", "Source", "agent", "billing", "current_type", "dead_letters", "job_events"]
-
 TIME_LIMIT: Final = 30.0
 """Default time limit of one call of a function (seconds)."""
 

@@ -19,8 +19,6 @@ from streams.agents.metrics import AgentMetrics, Outcome
 from streams.agents.progress import Place, Progress
 from streams.agents.received import Received
 
-__all__ = ["Delivery"]
-
 _MOST_NAMES: Final = 1_000
 """Maximum number of unknown types that are logged, each once; producers can send any number."""
 

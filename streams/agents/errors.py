@@ -6,8 +6,6 @@ AgentError
 
 from __future__ import annotations
 
-__all__ = ["AgentError", "AgentModuleError"]
-
 
 class AgentError(ValueError):
     """Raised when an agent's declaration is invalid, or selects events that it cannot receive."""

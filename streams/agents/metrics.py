@@ -6,8 +6,6 @@ from typing import Final, Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-__all__ = ["AgentMetrics", "Outcome"]
-
 Outcome = Literal["done", "unselected", "duplicate", "unknown", "unreadable", "lost"]
 """Outcome of a record: the function succeeded; not selected; already done; type unknown to this release; undecodable; failed while
 its partition was reassigned."""

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from streams.agents.received import Received
 
-__all__ = ["KEPT", "Place", "Progress"]
-
 KEPT: Final = 100_000
 """Maximum number of jobs remembered, the most recent ones: about 25 MB."""
 

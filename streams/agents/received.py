@@ -6,8 +6,6 @@ from typing import Any
 
 from engine.events import Data, Event, Message, UndecodableError, decode, from_cloudevent
 
-__all__ = ["Received"]
-
 
 class Received:
     """One record of a topic; its data are decoded when `event` is first read."""

@@ -23,8 +23,6 @@ from streams.client.retry import retried
 from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
 from streams.settings import KafkaSettings
 
-__all__ = ["find", "run"]
-
 _POLL_SECONDS: Final = 0.05
 _QUIET: Final = {
     "faust": logging.WARNING,

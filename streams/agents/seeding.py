@@ -18,8 +18,6 @@ from streams.errors import REFUSALS, TopicsMissingError
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
-__all__ = ["Seed", "Seeded", "read_seeds"]
-
 _BACK_OFF: Final = BackOff(SECOND, 30 * SECOND)
 
 _log = logging.getLogger("lahar.agents")

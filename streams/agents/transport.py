@@ -28,8 +28,6 @@ from streams.client.broker_requests import TEN_YEARS_MS
 from streams.client.group_member import FENCED_INSTANCE, Heartbeat
 from streams.errors import REFUSALS
 
-__all__ = ["Consumer", "Given", "ReadPosition", "Transport"]
-
 _FETCH_WAIT_MS: Final = 500
 _POSITION_SECONDS: Final = 0.5
 _MAX_POLL_MS: Final = 24 * 3_600_000

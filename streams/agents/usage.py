@@ -36,8 +36,6 @@ from streams.agents.received import Received
 from streams.agents.usage_book import FOLDED, Key, Owner, UsageBook
 from streams.agents.usage_seed import UsageSeed, read_seed
 
-__all__ = ["OTHER", "Usage", "app"]
-
 _OWNERS: Final = 2_000
 """Maximum number of distinct pairs of tenant and queue; each has about thirty series."""
 

@@ -15,8 +15,6 @@ from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevi
 from engine.lifecycle import job as lifecycle_job
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["FOLDED", "Key", "Owner", "UsageBook"]
-
 FOLDED: Final[frozenset[type[Data]]] = frozenset({*STATED, JobForgotten})
 """Event types that change the book."""
 

@@ -16,8 +16,6 @@ from engine.log.port import Log, Partition, ShardId
 from engine.processor.snapshots import load
 from streams.agents.usage_book import Owner, UsageBook
 
-__all__ = ["UsageSeed", "read_seed"]
-
 _log = logging.getLogger("lahar.agents")
 
 

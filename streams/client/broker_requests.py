@@ -30,8 +30,6 @@ from streams.client.metadata import fetch_merged
 from streams.client.record_batches import Chunk, RawRecords, committed
 from streams.client.retry import retried
 
-__all__ = ["TEN_YEARS_MS", "Wire"]
-
 _COMMITTED: Final = 1
 _UNCOMMITTED: Final = 0
 _LATEST: Final = -1

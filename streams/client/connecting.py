@@ -16,8 +16,6 @@ from aiokafka.protocol.metadata import MetadataRequest
 from streams.client.tokens import TokenProvider
 from streams.settings import KafkaSettings
 
-__all__ = ["administrator", "client_of", "connect"]
-
 _PAUSE_SECONDS: Final = 0.1
 _TOKENS: Final = "sasl_oauth_token_provider"
 _TOKEN_TRIES: Final = 5

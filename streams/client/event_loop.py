@@ -11,8 +11,6 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-__all__ = ["EventLoop", "run"]
-
 T = TypeVar("T")
 
 

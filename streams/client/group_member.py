@@ -29,8 +29,6 @@ from aiokafka.protocol.types import Int32, Schema, String
 
 from streams.client.connecting import connect
 
-__all__ = ["FENCED_INSTANCE", "GroupMember", "Heartbeat", "Joined", "MemberReplacedError"]
-
 FENCED_INSTANCE: Final = 82
 """Error code for a member whose instance id was taken over by another process; missing in aiokafka."""
 

@@ -15,8 +15,6 @@ from typing import Any, Final, TypeVar
 
 from streams.client.event_loop import EventLoop
 
-__all__ = ["BackgroundLoop", "TaskOwner"]
-
 T = TypeVar("T")
 
 _CLOSE_SECONDS: Final = 5.0

@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, TopicAuthorizationFailedError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
-__all__ = ["MetadataCache", "fetch_from_each", "fetch_merged"]
-
 _ANSWER_SECONDS: Final = 5.0
 
 

@@ -18,8 +18,6 @@ from streams.codec import Fields
 from streams.errors import REFUSALS
 from streams.settings import KafkaSettings
 
-__all__ = ["BATCH_BYTES", "BatchTooLargeError", "Batches", "Producer"]
-
 BATCH_BYTES: Final = 512 << 10
 """Bytes of a batch before compression. A larger record gets a batch of its own."""
 _REQUEST_BYTES: Final = (4 << 20) + (64 << 10)

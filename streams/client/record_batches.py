@@ -13,8 +13,6 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from streams.codec import Header
 
-__all__ = ["Chunk", "CorruptBatchError", "RawRecord", "RawRecords", "committed"]
-
 _HEAD_BYTES: Final = 12
 
 T = TypeVar("T")

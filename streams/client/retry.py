@@ -16,8 +16,6 @@ from aiokafka.errors import (
     StaleMetadata,
 )
 
-__all__ = ["retried"]
-
 T = TypeVar("T")
 
 _PAUSE_SECONDS: Final = 0.1

@@ -18,8 +18,6 @@ from aiokafka.errors import KafkaError
 
 from engine.effects.modules import MODULE_NAME, import_named
 
-__all__ = ["TokenError", "TokenProvider"]
-
 _MOST_CALLS: Final = 32
 """Maximum number of concurrent calls, including abandoned ones: a call that never returns keeps its thread."""
 

@@ -9,8 +9,6 @@ from engine.events.jobs import JobOpened
 from statemachines.spec import JobSpec
 from streams.agents import Received
 
-__all__ = ["SECOND", "History", "opened"]
-
 SECOND = 1_000_000
 
 

@@ -16,8 +16,6 @@ from zoneinfo import ZoneInfo
 
 from job_programs import HOUR, SECOND, AttemptFacts, Fact, JobFacts, Program, in_force
 
-__all__ = ["Amounts", "Line", "expected", "lifetime", "month_at", "slices"]
-
 
 class Line(NamedTuple):
     """What an amount is of: an attempt's slice by one meter."""

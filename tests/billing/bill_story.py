@@ -21,8 +21,6 @@ from engine.events.times import parse_time
 from engine.log.memory import MemoryLog
 from statemachines.spec import JobSpec, Requests
 
-__all__ = ["NOON", "ONE_GPU", "PRICES", "Story"]
-
 NOON: Final = parse_time("2026-03-02T12:00:00Z")
 PRICES: Final = {"gpu_seconds": {"*": "0.1"}}
 ONE_GPU: Final = Requests(gpu=1)

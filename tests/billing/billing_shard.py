@@ -14,8 +14,6 @@ from engine.events.outcomes import Accounted
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 
-__all__ = ["append", "messages", "opened", "run", "tick"]
-
 
 def opened(log: MemoryLog, *, batch: int = 500, every: int = 100_000, number: int = 0) -> Processor[State]:
     """Return an open shard of billing."""

@@ -30,25 +30,6 @@ from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevi
 from engine.events.times import format_time, parse_time
 from statemachines.spec import JobSpec, Requests
 
-__all__ = [
-    "CLUSTER",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "STARTS",
-    "Fact",
-    "Input",
-    "JobFacts",
-    "Program",
-    "Step",
-    "closed_programs",
-    "forgotten_programs",
-    "half_hour_programs",
-    "in_force",
-    "node_programs",
-    "programs",
-]
-
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE

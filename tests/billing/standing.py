@@ -15,8 +15,6 @@ from engine.events import Event, decode
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.outcomes import Accounted, DeadLettered
 
-__all__ = ["lines_of", "must_reverse_what_it_names", "net", "standing", "written"]
-
 
 def written(log: Any) -> list[Event[Any]]:
     """Return all events of the billing shards but their accounts."""

@@ -27,8 +27,6 @@ from engine.events.times import format_time
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 
-__all__ = ["PARTITIONS", "Oracle", "billed", "billing", "budget_given", "crossings", "histories", "outputs", "shard_of"]
-
 PARTITIONS = 3
 THRESHOLDS = [1, 5, 20, 50, 80, 100, 250, 1000]
 

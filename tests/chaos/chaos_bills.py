@@ -29,8 +29,6 @@ from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
 from statemachines.spec import Requests
 
-__all__ = ["billed_world", "finish_bill", "job_events"]
-
 _SECOND: Final = 1_000_000
 _BEGIN: Final = 1_000_000 * _SECOND
 """When the jobs of `lifecycle_inputs` begin."""

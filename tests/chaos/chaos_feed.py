@@ -21,8 +21,6 @@ from streams.client.producer import Producer
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
-__all__ = ["Feeder", "Given", "Raw", "Subscriber", "workload"]
-
 _CHUNK = 250
 _AHEAD = 10
 """The part of all inputs that may wait at most, so that workers never have all of them before them."""

@@ -10,8 +10,6 @@ from chaos_feed import Given, Raw, dice
 
 from engine.events import Message, Topic
 
-__all__ = ["with_garbage", "with_large_jobs"]
-
 _TOPICS: tuple[Topic, ...] = ("pods", "jobs", "cluster")
 _JSON = ("content-type", b"application/json")
 

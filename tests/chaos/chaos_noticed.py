@@ -31,8 +31,6 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition
 from engine.scheduling.stage import SchedulingStage
 
-__all__ = ["NoticedWorld"]
-
 Stage = Literal["lifecycle", "scheduling"]
 
 _RATE: Final = 3

@@ -26,8 +26,6 @@ from engine.events.jobs import JobPhaseChanged
 from engine.events.preemptions import NoticeExecuted, NoticeOpened, NoticeWithdrawn, ReservationEnded
 from engine.log.port import Partition
 
-__all__ = ["Notices", "unanswered", "wrongly_ended"]
-
 _DELAYS: Final = (6, 10, 16, 24)
 """Seconds from a notice to its execution, of the queues in turn."""
 _RESERVED: Final = (6, 40)

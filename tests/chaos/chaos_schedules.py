@@ -18,8 +18,6 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import declared
 
-__all__ = ["freeze_workers", "kill_workers", "leader", "lose_brokers", "until_in_sync"]
-
 _INTERNAL = ["__consumer_offsets", "__transaction_state"]
 
 

@@ -13,8 +13,6 @@ from scheduled_jobs import ScheduledJobs
 
 from engine.log.port import Partition
 
-__all__ = ["ScheduledWorld"]
-
 
 class ScheduledWorld(StagesWorld):
     """A lifecycle worker, two scheduling workers of which one stands by, and jobs."""

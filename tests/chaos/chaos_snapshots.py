@@ -18,8 +18,6 @@ from engine.log.port import Partition, ShardId
 from engine.processor.snapshots import MANIFEST
 from streams.topics import TOPICS
 
-__all__ = ["SNAPSHOTS", "damage_snapshots", "lose", "write"]
-
 SNAPSHOTS: Final = (
     "missing, torn, of another version: all of the history was read; position overwritten: the group's offsets told it"
 )

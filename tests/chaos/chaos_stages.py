@@ -21,8 +21,6 @@ from engine.log.port import Partition, Record
 from streams.log import KafkaLog
 from streams.topics import apply, declared
 
-__all__ = ["PatientLog", "StagesWorld", "holds"]
-
 _DEADLINE_SECONDS = 300.0
 _PAUSE_SECONDS = 0.05
 

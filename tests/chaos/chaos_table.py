@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["EVENTS", "ROW", "Row", "line", "markdown", "table"]
-
 _USUAL = 100_000
 EVENTS = int(os.environ.get("LAHAR_CHAOS_EVENTS", _USUAL))
 """Inputs of a long schedule, at least. Fewer are for those who work on the schedules."""

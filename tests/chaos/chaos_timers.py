@@ -9,8 +9,6 @@ from engine.events.actions import DelaysCancelled, TimerCancelled, TimerFired, T
 from engine.log.port import Partition
 from streams.log import KafkaLog
 
-__all__ = ["Timers"]
-
 _KINDS = frozenset({TimerSet.TYPE, TimerCancelled.TYPE, DelaysCancelled.TYPE, TimerFired.TYPE})
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from broker import freeze
 
-__all__ = ["Fleet", "Worker"]
-
 _LAHAR = "from engine.cli.main import main; main()"
 _END_SECONDS = 60.0
 _IN_ORDER = frozenset({0, 4, -signal.SIGTERM})

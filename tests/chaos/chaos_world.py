@@ -32,8 +32,6 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-__all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World", "fleet_of", "judged", "settings_of"]
-
 SHARDS = 4
 SESSION_SECONDS = 6.0
 TRANSACTION_SECONDS = 6.0

@@ -16,8 +16,6 @@ from engine.events.times import SECOND, parse_time
 from engine.history.view import AttemptView, JobView
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["Line", "Shown", "differences", "read_recording", "shown_by"]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["JOB", "pod", "watched"]
-
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job

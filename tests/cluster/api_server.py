@@ -12,8 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 from simulated_time import SECOND, Timeline, stamp
 
-__all__ = ["ApiError", "ApiServer", "Object", "WatchEvent", "clone", "set_condition", "uid_of"]
-
 Object = dict[str, Any]
 Key = tuple[str, str, str]
 """Kind, namespace, name. Objects without a namespace have an empty one."""

@@ -20,8 +20,6 @@ from engine.events.times import parse_time
 from engine.lifecycle.job import Attempt, Job
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["Names", "check_rest", "unfinished"]
-
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from pod_actuator import Fault
 from pod_lives import Life
 
-__all__ = ["Program", "Step", "disturbances", "programs", "vcjob"]
-
 ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob", "ResumeJob")
 
 

@@ -13,8 +13,6 @@ from kubelets import Container, Kubelet
 from pod_lives import Life, bind
 from simulated_time import Timeline, stamp
 
-__all__ = ["Cluster"]
-
 GRACE_OF_NODES = 40
 """Seconds of silence after which a node is no longer Ready (`--node-monitor-grace-period`)."""
 QUARANTINE = 40

@@ -19,8 +19,6 @@ from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor
 
-__all__ = ["CLUSTER", "EngineShard", "Shown", "Taking"]
-
 CLUSTER = "alpha"
 _OUTPUT = Partition("job-events", 0)
 

@@ -12,8 +12,6 @@ from api_server import ApiError, ApiServer, Object, WatchEvent, set_condition, u
 from pod_lives import Life, end_of, reject, show_ended, show_running, show_started_sandbox
 from simulated_time import Timeline
 
-__all__ = ["Container", "Kubelet"]
-
 
 @dataclass
 class Container:

@@ -18,8 +18,6 @@ from engine.events import Event
 from engine.events.actions import EffectRequested
 from engine.events.inputs import EffectReported
 
-__all__ = ["Actuator", "Answer", "Fault"]
-
 _REQUEST = "lahar/request"
 
 

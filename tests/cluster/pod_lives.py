@@ -8,8 +8,6 @@ from typing import Literal
 from api_server import Object, set_condition
 from simulated_time import stamp
 
-__all__ = ["Life", "bind", "end_of", "new_pod", "reject", "show_ended", "show_running", "show_started_sandbox"]
-
 IMAGE = "registry.example/research/resnet:2.7.1"
 
 

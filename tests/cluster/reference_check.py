@@ -17,8 +17,6 @@ from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevi
 from engine.events.outcomes import CommandRefused
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["ReferenceCheck"]
-
 
 class ReferenceCheck:
     """Listens to a world; raises `DifferenceError` at the first input after which the two disagree."""

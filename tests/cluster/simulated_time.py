@@ -6,8 +6,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 
-__all__ = ["SECOND", "START", "Timeline", "stamp"]
-
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 """A whole second, as a simulation begins (microseconds). It lies in the past: logs cap what is recorded in the future."""

@@ -12,8 +12,6 @@ from typing import Protocol
 from api_server import ApiServer, Object, WatchEvent, uid_of
 from simulated_time import Timeline
 
-__all__ = ["Watch"]
-
 
 class Deliver(Protocol):
     """Takes what the client makes of the watch."""

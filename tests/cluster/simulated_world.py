@@ -21,8 +21,6 @@ from engine.events.inputs import CommandIssued, EffectReported
 from engine.events.outcomes import Accounted
 from engine.lifecycle.stage import LifecycleStage
 
-__all__ = ["NAMESPACE", "World", "run"]
-
 NAMESPACE = "research"
 QUIET = 4 * 3600 * SECOND
 """Where timers alone led to timers alone for so long, the engine waits for something outside: a silent node (microseconds)."""

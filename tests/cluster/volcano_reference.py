@@ -28,8 +28,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["EVICTIONS", "Delay", "DifferenceError", "RefJob", "RefPod"]
-
 EVICTIONS = {
     "PreemptedByScheduler",
     "PreemptedByKubelet",

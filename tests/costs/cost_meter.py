@@ -27,8 +27,6 @@ from engine.kubernetes.reading.documents import read_documents
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 
-__all__ = ["Meter", "TooDearError", "process"]
-
 NOW = 1_772_323_200_000_000
 
 FIXED = 1200

@@ -8,8 +8,6 @@ from copy import deepcopy
 from random import Random
 from typing import Any, NamedTuple
 
-__all__ = ["ORDINARY", "Hostile", "corpus", "mutated"]
-
 CONTAINER = {
     "name": "c",
     "image": "busybox:1",

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["write_pods"]
-
 
 def _pod(number: int) -> dict[str, Any]:
     job = f"job-{number // 500}"

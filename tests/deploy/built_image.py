@@ -17,8 +17,6 @@ from pathlib import Path
 
 from container_files import ROOT, Instruction, context_files, matching, stages, words
 
-__all__ = ["DOWNLOADS", "Image", "build"]
-
 DOWNLOADS = " pip install --require-hashes --only-binary :all: --no-deps -r "
 """What the parts of RUN have in common that need a network."""
 

@@ -25,8 +25,6 @@ from built_image import Image
 from container_files import ROOT, compose, elsewhere, instructions, ours, seconds, words
 from ports import free_ports
 
-__all__ = ["NOT_RUN", "PROMETHEUS", "Process", "Stack"]
-
 PROMETHEUS = ROOT / ".promtool" / "prometheus"
 """Made by `make promtool`, as promtool beside it."""
 

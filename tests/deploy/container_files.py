@@ -14,21 +14,6 @@ from typing import Any
 
 import yaml
 
-__all__ = [
-    "ROOT",
-    "Instruction",
-    "compose",
-    "context_files",
-    "elsewhere",
-    "instructions",
-    "is_committed",
-    "matching",
-    "ours",
-    "seconds",
-    "stages",
-    "words",
-]
-
 ROOT = Path(__file__).parents[2]
 
 _ADDRESS = re.compile(r"(?:\b(?:kafka|localhost|127\.0\.0\.1|0\.0\.0\.0))?:(\d{2,5})\b")

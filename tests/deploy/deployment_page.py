@@ -6,8 +6,6 @@ import re
 
 from container_files import ROOT
 
-__all__ = ["COMMANDS", "PAGE", "blocks"]
-
 PAGE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 
 

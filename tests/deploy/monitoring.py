@@ -12,8 +12,6 @@ import pytest
 import yaml
 from container_files import ROOT
 
-__all__ = ["dashboard", "needed", "panels", "queries", "rules", "variables"]
-
 _PROGRAMS = ROOT / ".promtool"
 _RANGES = {"$__rate_interval": "5m"}
 """What Grafana puts in itself."""

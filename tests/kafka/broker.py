@@ -33,19 +33,6 @@ from typing import Final, Self
 import pytest
 from ports import free_ports
 
-__all__ = [
-    "AS_KAFKA_STARTS_IT",
-    "DEFAULT_VERSION",
-    "Broker",
-    "BrokerUnavailableError",
-    "Cluster",
-    "Options",
-    "freeze",
-    "need_broker",
-    "obstacle",
-    "until",
-]
-
 DEFAULT_VERSION = "4.3.0"
 _ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent

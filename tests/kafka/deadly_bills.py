@@ -12,8 +12,6 @@ from engine.events import Event
 from engine.events.billing import UsageRecorded
 from streams.agents import Agents, agent, billing
 
-__all__ = ["app"]
-
 
 @agent(billing, types=sorted(load.types), name=load.name)
 async def load_and_die(event: Event[Any]) -> None:

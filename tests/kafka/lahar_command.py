@@ -11,8 +11,6 @@ from typer.testing import CliRunner
 from engine.cli.main import app
 from streams.settings import KafkaSettings
 
-__all__ = ["Command", "Done"]
-
 
 @dataclass(frozen=True)
 class Done:

@@ -19,8 +19,6 @@ from engine.events.preemptions import (
     ReservationEnded,
 )
 
-__all__ = ["FAR", "NEAR", "PODS", "SCHEDULER", "NoticeStory"]
-
 NEAR, FAR = 6, 3600
 """Seconds from a notice to its execution, which name the queues."""
 PODS = 2

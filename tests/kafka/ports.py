@@ -7,8 +7,6 @@ import socket
 from itertools import cycle
 from typing import Final
 
-__all__ = ["free_ports"]
-
 _FIRST: Final = 20_000
 _EACH: Final = 2_000
 _PROCESSES: Final = 6

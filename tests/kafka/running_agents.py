@@ -17,8 +17,6 @@ from streams.agents.app import AgentApp
 from streams.agents.run import run
 from streams.settings import KafkaSettings
 
-__all__ = ["PATIENCE", "Running", "Told", "history"]
-
 PATIENCE = 60.0
 
 

@@ -13,8 +13,6 @@ from engine.events import decode
 from engine.events.decisions import DecidedBound, DecisionAccepted
 from engine.events.outcomes import Accounted
 
-__all__ = ["Found", "ScheduledJobs", "written"]
-
 PODS = 3
 """Of each job; all of them start together or none does."""
 

@@ -17,8 +17,6 @@ from streams.client.metadata import fetch_from_each
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared, plan
 
-__all__ = ["add_partitions", "administered", "alter", "delete_group", "delete_records", "delete_topics", "make_anew"]
-
 PATIENCE = 30
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from engine.log.port import Partition
 from streams.shard import KafkaShard
 
-__all__ = ["within", "write_half"]
-
 
 def within(shard: KafkaShard, *work: Coroutine[Any, Any, Any]) -> None:
     """Run coroutines with the shard's own producer, as `commit` does."""

@@ -19,8 +19,6 @@ from urllib.request import urlopen
 
 from streams.settings import KafkaSettings
 
-__all__ = ["Lahar", "until"]
-
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
 """Seconds. Not a claim about speed: the machine may have other things to do."""

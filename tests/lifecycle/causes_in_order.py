@@ -15,8 +15,6 @@ from engine.history.reading import JobHistory
 from engine.history.why import why_event, why_job
 from engine.history.why_replica import why_replica
 
-__all__ = ["must_be_in_order"]
-
 MOMENT = re.compile(r"(?:at|since) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 

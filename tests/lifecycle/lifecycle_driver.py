@@ -36,21 +36,6 @@ from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, TERMINAL_ATTEMPT_PHASES
 
-__all__ = [
-    "CLUSTER",
-    "ELSEWHERE",
-    "REQUESTS",
-    "SECOND",
-    "START",
-    "Driver",
-    "derived",
-    "pod",
-    "records",
-    "shown_by_pods",
-    "spoil",
-    "vcjob",
-]
-
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
 CLUSTER = "c1"

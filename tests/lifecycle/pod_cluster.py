@@ -14,8 +14,6 @@ from engine.events.ids import observation_id
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.kubernetes.list_moment import of_one_moment
 
-__all__ = ["Cluster", "PodLife"]
-
 BAD_ENDS = (
     "AppFailed",
     "OomKilled",

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Disk", "disk", "reachable"]
-
 _OK: Final = 0
 _METHODS: Final = {1: 13, 2: 17, 3: 19}
 """Words of the table of a file's functions, by its version."""

@@ -11,8 +11,6 @@ from pathlib import Path
 import coverage
 from mutations import Mutant
 
-__all__ = ["LineMap", "read_map"]
-
 
 @dataclass
 class LineMap:

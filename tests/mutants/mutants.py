@@ -20,8 +20,6 @@ from pathlib import Path
 from mutations import Mutant, mutants_of, sampled
 from pytest_runs import Outcome, Workshop
 
-__all__ = ["AREAS", "main"]
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mutants.md"
 SEED = "lahar"

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Mutant", "mutants_of", "sampled"]
-
 Change = tuple[str, str]
 """What stands in a node's place, and what was left out of it: empty if the node became another one."""
 

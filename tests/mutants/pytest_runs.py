@@ -30,8 +30,6 @@ import yaml  # noqa: F401
 from line_map import LineMap, read_map
 from mutations import Mutant
 
-__all__ = ["Outcome", "Workshop"]
-
 Outcome = Literal["killed", "timed out", "survived", "not run"]
 """not run: no test runs the changed lines."""
 

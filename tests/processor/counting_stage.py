@@ -19,8 +19,6 @@ from engine.events.jobs import JobForgotten
 from engine.events.outcomes import InputParked, InputReleased, JobParked, JobUnparked
 from engine.processor.stage import Decision, Outcome, Reads
 
-__all__ = ["BrokenError", "CountingStage", "Shard", "command", "custom", "inputs", "node", "scripted"]
-
 STAGE = "counting"
 
 

@@ -9,8 +9,6 @@ from engine.events import Data, Event, Message, Topic, encode, raw_message
 from engine.events.ids import observation_id, submitted_job_id
 from engine.events.inputs import CommandIssued, JobSubmitted, NodeObserved, PodDeleted, PodObserved
 
-__all__ = ["inputs"]
-
 _SECOND = 1_000_000
 _PHASES = ("Pending", "Bound", "Running", "Succeeded")
 _ACTIONS = ("AbortJob", "ResumeJob", "RestartJob", "RestartTask", "TerminateJob", "CompleteJob", "Unpark")

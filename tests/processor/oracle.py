@@ -29,8 +29,6 @@ from engine.processor.recovery import Recovered, own_output
 from engine.processor.shard_run import Limit, ShardRun
 from engine.processor.snapshots import Loaded, Snapshots, state_hash
 
-__all__ = ["Sight", "Verdict", "compare", "judge"]
-
 
 @dataclass(frozen=True)
 class Verdict:

@@ -18,8 +18,6 @@ from engine.log.port import Commit, Log, Output, SearchableLog, ShardId
 from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
 
-__all__ = ["Folds", "answers", "folded", "projected", "write"]
-
 
 def write(log: Log, events: Iterable[Event[Data]]) -> None:
     """Commit job events, each to the partition of its job."""

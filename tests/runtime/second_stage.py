@@ -22,8 +22,6 @@ from engine.processor.stage import Decision, Outcome, Reads, Stage
 from engine.runtime.settings import Settings
 from engine.runtime.stages import STAGES, scheduling
 
-__all__ = ["EVENT", "Known", "SecondStage", "State", "second_stage", "with_second_stage"]
-
 NAME: Final = "scheduling"
 EVENT: Final = "Counted"
 """What it raises; a job may declare it."""

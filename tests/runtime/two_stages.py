@@ -16,8 +16,6 @@ from engine.processor.snapshots import state_hash
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
 
-__all__ = ["BOTH", "TOPICS", "append", "must_be_decided_rightly", "take_the_rest", "waits"]
-
 BOTH: Final = (LifecycleStage(), SecondStage())
 TOPICS: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods", "job-events", "scheduling", "dead-letters")
 

@@ -28,8 +28,6 @@ from engine.processor.processor import Processor
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
 
-__all__ = ["CLUSTER", "SECOND", "START", "Deployment", "FakeCluster", "refused", "task", "vcjob"]
-
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
 CLUSTER = "c1"

@@ -24,8 +24,6 @@ from engine.events.jobs import JobOpened, JobRevised
 from engine.kubernetes.reading.quantity import milli, parse_quantity
 from engine.log.port import Partition, Record
 
-__all__ = ["Checker", "faults_of"]
-
 WHOLE = {"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"}
 
 

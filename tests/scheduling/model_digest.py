@@ -15,8 +15,6 @@ from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.stage import SchedulingStage
 from engine.scheduling.state.shard import State
 
-__all__ = ["WatchedStage", "digest"]
-
 _COUNTS = {"role_ready", "role_pending", "role_best_effort", "allocated", "requested"}
 """Fields of which an absent name and zero are the same."""
 

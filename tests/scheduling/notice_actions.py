@@ -13,8 +13,6 @@ from notice_world import PREEMPTOR, PREEMPTORS, World
 from engine.events.decisions import DecidedNoticed, DecidedNoticeEnded
 from engine.events.inputs import CommandIssued, JobSubmitted, JobUpdated, NodeDeleted, ObjectApplied
 
-__all__ = ["ALONE", "COMPETING", "actions", "first", "take"]
-
 DELAY: Final = 2
 """Seconds from a notice to its execution."""
 JOBS: Final = {"low1": 1, "low2": 2, "other": 1}

@@ -24,8 +24,6 @@ from engine.events.preemptions import (
 )
 from engine.events.scheduling import RoundEnded
 
-__all__ = ["NoticeChecker"]
-
 Pods = Mapping[tuple[str, int, int], PlainPod]
 
 

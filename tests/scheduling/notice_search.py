@@ -10,8 +10,6 @@ from time import monotonic
 from notice_actions import ALONE, actions, first, take
 from notice_world import World
 
-__all__ = ["Found", "search"]
-
 
 @dataclass
 class Found:

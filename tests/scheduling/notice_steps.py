@@ -31,8 +31,6 @@ from engine.scheduling.cluster.notices import Notice
 from engine.scheduling.state.shard import State
 from statemachines.spec import Requests
 
-__all__ = ["Live", "Step"]
-
 
 @dataclass
 class Live:

@@ -23,20 +23,6 @@ from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
 from engine.scheduling.state.shard import State
 
-__all__ = [
-    "CPUS",
-    "LIFECYCLE",
-    "PREEMPTOR",
-    "PREEMPTORS",
-    "SCHEDULING",
-    "World",
-    "dumped",
-    "lifecycle_of",
-    "read_lifecycle",
-    "read_scheduling",
-    "scheduling_of",
-]
-
 CPUS: Final = {"n1": 2, "n2": 2, "n3": 3}
 """Node → what it has."""
 CONFIGURATION: Final = Configuration(

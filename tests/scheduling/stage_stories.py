@@ -12,8 +12,6 @@ from engine.events.inputs import Taint
 from engine.events.preemptions import NoticeOpened
 from engine.scheduling.stage import SchedulingStage
 
-__all__ = ["STEPS", "Story", "told"]
-
 STEPS = 14
 
 

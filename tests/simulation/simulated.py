@@ -23,8 +23,6 @@ from engine.simulation.traces.rows import TraceRow
 from engine.simulation.workload import plan
 from statemachines.spec import Requests
 
-__all__ = ["Simulated", "configuration", "incident", "machine", "row", "simulated"]
-
 BEGIN = 1_500_000_000 * SECOND
 
 

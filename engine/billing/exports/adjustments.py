@@ -14,8 +14,6 @@ from engine.billing.records import Record
 from engine.events.decimals import EXACT, plain
 from engine.events.times import format_time
 
-__all__ = ["Adjustment", "adjustment_json", "with_adjustments"]
-
 _ZERO: Final = Decimal(0)
 
 

@@ -9,8 +9,6 @@ from engine.billing.exports.adjustments import adjustment_json, with_adjustments
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record, json_of
 
-__all__ = ["COLUMNS", "Column", "ColumnType", "rows"]
-
 ColumnType = Literal["string", "decimal", "integer", "boolean", "time", "strings"]
 """`decimal`: digits as text, so that every number stays exact."""
 

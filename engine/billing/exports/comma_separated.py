@@ -10,8 +10,6 @@ from engine.billing.exports.columns import COLUMNS, rows
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record
 
-__all__ = ["write_csv", "write_lines"]
-
 
 class _Utf8:
     """Text stream for `csv` that writes UTF-8 to a binary stream."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from statemachines.errors import LaharError
 
-__all__ = ["ExportError"]
-
 
 class ExportError(LaharError, ValueError):
     """Raised when an export cannot be written: the format is unknown, needs data that the bill lacks, or is not installed."""

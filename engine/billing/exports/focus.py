@@ -22,8 +22,6 @@ from engine.events.decimals import EXACT, plain
 from engine.events.prices import Meter
 from engine.events.times import SECOND, Micros, format_time
 
-__all__ = ["write_focus"]
-
 Row = dict[str, str | None]
 
 _UNITS: Final[dict[Meter, str]] = {

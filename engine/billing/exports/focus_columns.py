@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["FOCUS_COLUMNS", "FocusColumn", "FocusVersion", "focus_columns"]
-
 FocusVersion = Literal["1.2", "1.4"]
 
 

@@ -14,8 +14,6 @@ from engine.billing.exports.parquet import write_parquet
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record
 
-__all__ = ["FORMATS", "export"]
-
 FORMATS: Final[Mapping[str, Callable[[Iterable[Record], Seller, BinaryIO], None]]] = {
     "csv": write_csv,
     "parquet": write_parquet,

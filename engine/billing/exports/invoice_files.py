@@ -12,8 +12,6 @@ from engine.billing.invoice import Invoice
 from engine.controls import visible_line
 from engine.events.prices import METERS
 
-__all__ = ["INVOICE_FORMATS", "write_invoices"]
-
 INVOICE_FORMATS: Final = ("markdown", "csv")
 
 _COLUMNS: Final = (

@@ -12,8 +12,6 @@ from engine.billing.exports.seller import Seller
 from engine.billing.records import Record, json_of
 from engine.controls import visible_line
 
-__all__ = ["write_json_lines", "write_records"]
-
 
 def write_json_lines(records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
     """Write each record and adjustment as a JSON object per line, in UTF-8, with control characters escaped."""

@@ -15,8 +15,6 @@ from engine.billing.exports.errors import ExportError
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record
 
-__all__ = ["ROW_GROUP", "write_parquet"]
-
 ROW_GROUP: Final = 65_536
 """Rows per row group."""
 _BATCH: Final = 4_096

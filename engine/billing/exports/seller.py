@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from engine.billing.calendar import Month, month_named
 
-__all__ = ["Seller"]
-
 
 @dataclass(frozen=True, slots=True)
 class Seller:

@@ -22,8 +22,6 @@ from engine.kubernetes.reading.requests import template_requests
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import JobSpec, Policy, TaskSpec
 
-__all__ = ["BATCH_JOB", "COMPARED", "TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
-
 BATCH_JOB: Final = "Job"
 """Kind of these jobs, to distinguish them from Volcano's."""
 TASK: Final = "main"

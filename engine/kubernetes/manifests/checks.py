@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from engine.events.outcomes import Fault
 
-__all__ = ["at_least", "one_of"]
-
 
 def at_least(value: int | None, least: int, path: str) -> Iterator[Fault]:
     """Yield a fault if a number is given and too small."""

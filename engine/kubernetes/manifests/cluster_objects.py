@@ -18,20 +18,6 @@ from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields, read_shape, unknown_fields
 
-__all__ = [
-    "OBJECT_KINDS",
-    "Grant",
-    "GrantSpec",
-    "ObjectKind",
-    "PriorityClass",
-    "Queue",
-    "QueueSpec",
-    "Tenant",
-    "TenantSpec",
-    "apply_object",
-    "delete_object",
-]
-
 ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from engine.kubernetes.manifests.job_shapes import Task
 
-__all__ = ["order_of"]
-
 
 def order_of(tasks: list[Task]) -> list[str] | None:
     """Return the tasks' names, dependencies first; `None` if there is no such order.

@@ -20,8 +20,6 @@ from engine.kubernetes.manifests.schema_steps import BoundedValidator, StepsExce
 from engine.kubernetes.reading.bounded_values import deeper_than, json_bytes, more_than
 from engine.kubernetes.reading.shapes import child
 
-__all__ = ["data_fault", "schema_fault"]
-
 _LONGEST_FAULT: Final = 500
 """Maximum length of a fault (characters), because the validator quotes the data."""
 _VALUES_OF_DATA: Final = frozenset({"const", "default", "enum", "examples"})

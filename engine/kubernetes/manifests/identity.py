@@ -9,8 +9,6 @@ from typing import Any
 from engine.kubernetes.reading.fields import mapping
 from engine.kubernetes.reading.identity import job_name, people
 
-__all__ = ["generated_name", "read_identity"]
-
 
 def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str, str]:
     """Return namespace, name and tenant of a submitted job, without validating the manifest.

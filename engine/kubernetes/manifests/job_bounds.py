@@ -26,8 +26,6 @@ from engine.kubernetes.manifests.lahar_spec import LaharSpec
 from engine.kubernetes.reading.bounded_values import deeper_than, longest_key, more_than
 from engine.kubernetes.reading.shapes import Metadata, child
 
-__all__ = ["first_faults", "job_faults", "manifest_faults", "own_faults", "replica_faults"]
-
 
 def manifest_faults(manifest: object) -> Iterator[Fault]:
     """Check the size of a manifest before any other rule."""

@@ -7,18 +7,6 @@ from typing import Any
 from engine.kubernetes.manifests.pod_shapes import PodTemplate
 from engine.kubernetes.reading.shapes import Int32, Int64, Metadata, Shape
 
-__all__ = [
-    "BatchJob",
-    "BatchJobSpec",
-    "LifecyclePolicy",
-    "NetworkTopology",
-    "PartitionPolicy",
-    "Task",
-    "VolcanoJob",
-    "VolcanoJobSpec",
-    "VolumeSpec",
-]
-
 
 class LifecyclePolicy(Shape):
     """One policy of a job or a task."""

@@ -18,8 +18,6 @@ from statemachines.errors import UnknownNameError
 from statemachines.names import hint, must_not_be_misspelt
 from statemachines.vocabulary import ATTEMPT_PHASES, BUS_EVENTS, JOB_PHASES, REASONS, TASK_PHASES
 
-__all__ = ["lahar_faults"]
-
 _PHASES: Final[dict[str, tuple[str, ...]]] = {"job": JOB_PHASES, "task": TASK_PHASES, "replica": ATTEMPT_PHASES}
 _EVENT_NAME: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_.]{0,62}", re.ASCII)
 _COMPARED: Final = 100

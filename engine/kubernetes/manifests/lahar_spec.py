@@ -18,8 +18,6 @@ from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
 from statemachines.spec import JobSpec, RaiseRule, TaskSpec
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES, Level
 
-__all__ = ["ANNOTATION", "MAIN_EVENTS", "LaharSpec", "LaharTask", "RaiseShape", "WhenShape", "read_lahar_spec", "with_lahar_spec"]
-
 ANNOTATION: Final = "lahar/spec"
 
 MAIN_EVENTS: Final = frozenset({"MainTaskEvent", "MainTaskFailedEvent"})

@@ -14,8 +14,6 @@ import re2
 
 from engine.events.bounds import SCHEMA_PATTERN_CHARACTERS, SCHEMA_PATTERN_INSTRUCTIONS
 
-__all__ = ["PatternBudget", "compiled"]
-
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.never_capture = True

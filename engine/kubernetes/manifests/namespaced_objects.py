@@ -9,8 +9,6 @@ from pydantic import AfterValidator, Field
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields
 
-__all__ = ["NAMESPACE_WEIGHT", "NotNegative", "PodDisruptionBudget", "ResourceQuota", "Resources"]
-
 NAMESPACE_WEIGHT: Final = "volcano.sh/namespace.weight"
 """Key in a quota's `hard` for the weight of the namespace in plugin `fairshare`; not a resource (seeds: Volcano's tests)."""
 

@@ -13,8 +13,6 @@ from engine.kubernetes.manifests.pod_shapes import Container, PodSpec, Resources
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import child, read_shape
 
-__all__ = ["pod_level_faults", "readable_quantity", "resource_faults"]
-
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 _HUGE_PAGES: Final = "hugepages-"

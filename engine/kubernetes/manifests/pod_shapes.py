@@ -6,8 +6,6 @@ from typing import Any
 
 from engine.kubernetes.reading.shapes import Int32, Int64, Metadata, Shape, fields
 
-__all__ = ["Container", "PodSpec", "PodTemplate", "Resources", "Volume"]
-
 
 class Resources(Shape):
     """`resources` of a container or of a whole pod."""

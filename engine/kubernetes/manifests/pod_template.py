@@ -13,8 +13,6 @@ from engine.kubernetes.manifests.pod_resources import pod_level_faults, resource
 from engine.kubernetes.manifests.pod_shapes import Container, PodSpec, PodTemplate, Port, Volume
 from engine.kubernetes.reading.shapes import child
 
-__all__ = ["label_faults", "template_faults"]
-
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")

@@ -13,8 +13,6 @@ from engine.kubernetes.reading.shapes import child
 from statemachines.names import hint
 from statemachines.vocabulary import BUS_EVENTS, POLICY_EVENTS, USER_ACTIONS
 
-__all__ = ["policy_faults"]
-
 _ANY: Final = "*"
 
 

@@ -15,8 +15,6 @@ from engine.events.outcomes import Fault
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import child
 
-__all__ = ["CLOSED_BY_PARENT", "HIERARCHY", "HIERARCHY_WEIGHTS", "ROOT", "annotation_faults", "rooted", "tree_faults"]
-
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from engine.events.outcomes import Fault
 from statemachines.spec import JobSpec
 
-__all__ = ["ReadJob"]
-
 
 @dataclass(slots=True)
 class ReadJob:

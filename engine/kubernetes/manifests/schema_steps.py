@@ -21,8 +21,6 @@ from engine.events.bounds import CHECK_NESTING
 from engine.kubernetes.manifests.linear_patterns import compiled
 from engine.kubernetes.reading.bounded_values import json_bytes
 
-__all__ = ["BoundedValidator", "StepsExceededError", "counted"]
-
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 _LOOK_UP: Final = 20

@@ -13,8 +13,6 @@ from engine.kubernetes.manifests.update_rules import CANNOT_CHANGE
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import JobSpec, TaskSpec
 
-__all__ = ["change_faults"]
-
 _NAMES: Final = {"priority_class": "priorityClassName", "raise_rules": "raise", "partition": "partitionPolicy"}
 _OWN: Final = frozenset(
     {

@@ -16,8 +16,6 @@ from engine.kubernetes.manifests.pod_resources import readable_quantity
 from engine.kubernetes.manifests.vcjob_rules import size_faults, topology_faults
 from engine.kubernetes.reading.shapes import child
 
-__all__ = ["CANNOT_CHANGE", "fixed_digest", "update_faults"]
-
 CANNOT_CHANGE: Final = (
     "cannot change: an update may change minAvailable, tasks[*].replicas, tasks[*].minAvailable and priorityClassName"
 )

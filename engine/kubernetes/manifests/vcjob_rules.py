@@ -24,8 +24,6 @@ from engine.kubernetes.reading.shapes import Metadata, child
 from statemachines.names import hint
 from statemachines.vocabulary import USER_ACTIONS
 
-__all__ = ["JOB_PLUGINS", "create_faults", "queue_faults", "schema_faults", "size_faults", "topology_faults"]
-
 JOB_PLUGINS: Final = frozenset({"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"})
 """Job plugins of Volcano."""
 

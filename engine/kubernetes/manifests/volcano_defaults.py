@@ -14,8 +14,6 @@ from engine.kubernetes.reading.shapes import child
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, TaskSpec
 from statemachines.vocabulary import Action
 
-__all__ = ["DEFAULT_QUEUE", "DEFAULT_SCHEDULER", "fill_defaults", "unused_fields", "volcano_spec"]
-
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 _MAX_RETRY: Final = 3

@@ -13,8 +13,6 @@ from engine.kubernetes.observation.oldest_first import OldestFirst
 from engine.kubernetes.observation.versions import is_newer
 from statemachines.value import Value
 
-__all__ = ["DELETIONS", "KEPT", "LIVES", "NODE", "ClusterFacts", "Deletion", "Former", "Known", "Thing"]
-
 Thing: TypeAlias = tuple[str, str, str]
 """Cluster, kind and name."""
 NODE: Final = "Node"

@@ -13,8 +13,6 @@ from pydantic import TypeAdapter
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.kubernetes.observation.cluster_facts import NODE, ClusterFacts, Deletion, Former, Known, Thing
 
-__all__ = ["dump_thing", "load_thing", "thing_named", "thing_record"]
-
 _Record: TypeAlias = tuple[Known, Former | None]
 
 _NODE: Final[TypeAdapter[_Record]] = TypeAdapter(tuple[NodeObserved | Deletion, Former | None])

@@ -15,8 +15,6 @@ from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.requests import effective_requests, template_requests
 from statemachines.spec import Requests
 
-__all__ = ["inspect_job", "inspect_pod"]
-
 _POD_KEYS: Final = (
     "phase",
     "state",

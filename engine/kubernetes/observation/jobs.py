@@ -24,8 +24,6 @@ from engine.kubernetes.observation.kinds.volcano_job import read_volcano_job
 from engine.kubernetes.reading.fields import last_write, mapping, moment, strings, text
 from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of
 
-__all__ = ["GROUPS", "READERS", "delete_job", "observe_job", "part_of", "read_job_facts", "read_kind"]
-
 READERS: Final[dict[str, Callable[[JobFacts, dict[str, Any], dict[str, Any]], None]]] = {
     "Job": read_batch_job,
     "VCJob": read_volcano_job,

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from engine.kubernetes.reading.fields import deletion_asked, last_write, mapping, mappings, moment
 
-__all__ = ["shown_time"]
-
 _OF_CONDITION: Final = ("lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime")
 _OF_STATUS: Final = (
     *("startTime", "completionTime", "endTime", "startedAt", "finishedAt", "stoppedAt", "terminationTime"),

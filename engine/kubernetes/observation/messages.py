@@ -8,8 +8,6 @@ from engine.kubernetes.observation.view import Container, PodView
 from engine.kubernetes.reading.fields import code, mapping, text
 from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["pod_message"]
-
 
 def pod_message(pod: PodView, phase: AttemptPhase) -> str:
     """Return an excerpt of a pod's distinct messages; empty if there are none.

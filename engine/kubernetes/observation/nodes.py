@@ -11,8 +11,6 @@ from engine.kubernetes.reading.accelerators import BUILT_IN, NVIDIA, Accelerator
 from engine.kubernetes.reading.fields import mapping, mappings, strings, text
 from engine.kubernetes.reading.quantity import LARGEST, bytes_, milli, parse_quantity
 
-__all__ = ["delete_node", "observe_node"]
-
 _OWN: Final = frozenset({"cpu", "memory", "pods"})
 """Resources with fields of their own."""
 _MODELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")

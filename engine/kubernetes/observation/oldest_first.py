@@ -6,8 +6,6 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-__all__ = ["OldestFirst"]
-
 K = TypeVar("K")
 S = TypeVar("S")
 

@@ -9,8 +9,6 @@ from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.fields import moment
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, AttemptPhase
 
-__all__ = ["Moments", "pod_moments"]
-
 
 class Moments(NamedTuple):
     """Times of a pod's phases (microseconds), in ascending order; `None`: not entered, or unknown."""

@@ -28,8 +28,6 @@ from engine.kubernetes.reading.pod_shape import host_ports
 from engine.kubernetes.reading.requests import observed_requests
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
 
-__all__ = ["delete_pod", "observe_pod"]
-
 _BY_CONTROL_PLANE: Final = "NodeLost"
 """Reason of ends that the control plane reports for a kubelet that stopped reporting."""
 

@@ -12,8 +12,6 @@ from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.fields import moment, text
 from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["Verdict", "exit_code", "judge"]
-
 
 class Verdict(NamedTuple):
     """The table's verdict on a pod."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["is_newer"]
-
 
 def is_newer(version: str | None, last: str | None) -> bool:
     """Return true if an observation is newer than the last one processed.

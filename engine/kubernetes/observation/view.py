@@ -6,8 +6,6 @@ from typing import Any
 
 from engine.kubernetes.reading.fields import code, deletion_asked, mapping, mappings, moment, text, whole
 
-__all__ = ["Container", "PodView"]
-
 
 class Container:
     """The status of one container."""

@@ -17,8 +17,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["BUILT_IN", "DEVICE", "DEVICE_CLASS", "NVIDIA", "Accelerators", "read_share"]
-
 DEVICE: Final = "device"
 """Share of a resource that is counted by name, without GPU time."""
 NVIDIA: Final = "nvidia.com/gpu"

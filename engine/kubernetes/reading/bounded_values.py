@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-__all__ = ["deeper_than", "json_bytes", "longest_key", "more_than"]
-
 _NESTED: Final = (dict, list)
 
 

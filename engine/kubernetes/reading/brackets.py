@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["Brackets"]
-
 # The second kind of string is YAML's, whose brackets do not count either.
 _TOKEN: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\r\n]*\'|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
 _LINE_END: Final = re.compile(rb"[\r\n]")

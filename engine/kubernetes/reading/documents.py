@@ -21,8 +21,6 @@ from engine.kubernetes.reading.object_splitter import Piece, Pieces
 from engine.kubernetes.reading.positions import Positions
 from engine.kubernetes.reading.yaml_values import RepeatedKeyError, UnreadableYamlError, read_yaml
 
-__all__ = ["Change", "Document", "DocumentReader", "Unreadable", "kind_of", "read_documents", "read_stream"]
-
 Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 """Event type of a watch."""
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from engine.kubernetes.errors import DurationError
 
-__all__ = ["parse_duration"]
-
 _NANOSECONDS: Final = {
     "ns": 1,
     "us": 10**3,

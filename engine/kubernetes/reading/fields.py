@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from engine.events.times import SECOND, parse_time
 
-__all__ = ["code", "deletion_asked", "last_write", "mapping", "mappings", "moment", "strings", "text", "whole"]
-
 _NOTHING: Final[dict[str, Any]] = {}
 _LARGEST: Final = 2**31 - 1
 """Kubernetes counts in 32 bits."""

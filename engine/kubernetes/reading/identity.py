@@ -9,20 +9,6 @@ from engine.events.inputs import OTHER, POD
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
 from engine.kubernetes.reading.owner_labels import COMPLETION_INDEX, Join, joined_slot, number, task_of
 
-__all__ = [
-    "SCHEDULE_KINDS",
-    "SERVICE_KINDS",
-    "controller",
-    "is_part",
-    "job_kind",
-    "job_name",
-    "owner_above",
-    "people",
-    "pod_job_kind",
-    "queue_of",
-    "slot_of",
-]
-
 SERVICE_KINDS: Final = frozenset({"DaemonSet", "Deployment", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """Controllers of services, which are not listed or billed as jobs. A static pod belongs to its node."""
 SCHEDULE_KINDS: Final = frozenset(

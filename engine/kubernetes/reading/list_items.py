@@ -11,8 +11,6 @@ from pydantic_core import from_json
 from engine.events.bounds import LIST_BYTES, UNREADABLE
 from engine.kubernetes.reading.brackets import Brackets
 
-__all__ = ["ENDS_EARLY", "ListItems", "NoListError"]
-
 ENDS_EARLY: Final = "ends in the middle of an object"
 _MISMATCH: Final = "brackets or quotes that do not match"
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 from engine.kubernetes.errors import ManifestError
 from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
 
-__all__ = ["extract_manifest"]
-
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _LANGUAGES: Final = frozenset({"yaml", "yml", "json"})
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")

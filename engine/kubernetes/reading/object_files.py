@@ -13,8 +13,6 @@ from typing import BinaryIO, Final, cast
 
 from statemachines.errors import LaharError
 
-__all__ = ["DamagedFileError", "open_objects", "standard_input", "unpacked"]
-
 _GZIP: Final = b"\x1f\x8b"
 
 

@@ -22,9 +22,6 @@ from engine.events.bounds import LIST_BYTES, OBJECT_BYTES, VALUES
 from engine.kubernetes.reading.brackets import Brackets
 from engine.kubernetes.reading.list_items import ENDS_EARLY, ListItems, NoListError
 
-__all__ = ["Form", "Piece", "Pieces"]
-
-
 Form = Literal["json", "flow", "yaml", "garbage", "end"]
 """`flow`: balanced brackets that are not JSON, or JSON with a repeated key, perhaps YAML in flow style. `yaml`: to be parsed as
 YAML. `end`: the rest of a List behind its items."""

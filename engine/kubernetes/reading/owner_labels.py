@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from engine.kubernetes.reading.fields import text, whole
 
-__all__ = ["COMPLETION_INDEX", "JOINS", "TASK_LABELS", "Join", "TaskLabel", "join_of", "joined_slot", "label", "number", "task_of"]
-
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 

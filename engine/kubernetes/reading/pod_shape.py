@@ -26,8 +26,6 @@ from engine.events.pod_shape import (
 from engine.kubernetes.reading.fields import mapping, mappings, strings, text, whole
 from engine.kubernetes.reading.requests import requests_by_name
 
-__all__ = ["host_ports", "plugin_annotations", "pod_shape"]
-
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final[frozenset[str]] = frozenset(get_args(Operator))

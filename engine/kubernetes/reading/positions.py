@@ -8,8 +8,6 @@ import yaml
 
 from engine.kubernetes.reading.shapes import child
 
-__all__ = ["Position", "Positions"]
-
 _BUDGET: Final = 32 << 20
 """Maximum number of bytes parsed again for the positions of one file's faults."""
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

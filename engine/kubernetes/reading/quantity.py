@@ -13,8 +13,6 @@ from typing import Final
 
 from engine.kubernetes.errors import QuantityError
 
-__all__ = ["LARGEST", "bytes_", "milli", "parse_quantity"]
-
 _FORM: Final = re.compile(r"([+-]?)(\d+)?(?:\.(\d*))?(?:[eE]([+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))", re.ASCII)
 _SCALE: Final[dict[str, Fraction]] = {
     "n": Fraction(1, 10**9),

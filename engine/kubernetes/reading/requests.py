@@ -25,8 +25,6 @@ from engine.kubernetes.reading.fields import mapping, mappings, text
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
-__all__ = ["effective_requests", "observed_requests", "requests_by_name", "template_requests", "unread_claims", "with_devices"]
-
 N = TypeVar("N", int, Fraction)
 
 _Amounts = dict[str, int]

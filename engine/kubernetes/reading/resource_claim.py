@@ -8,16 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
 
-__all__ = [
-    "RESOURCE_CLAIM",
-    "Devices",
-    "allocated_devices",
-    "is_allocated",
-    "is_resource_claim",
-    "pods_reserving",
-    "requested_devices",
-]
-
 RESOURCE_CLAIM: Final = "ResourceClaim"
 _GROUP: Final = "resource.k8s.io/"
 _MOST: Final = 128

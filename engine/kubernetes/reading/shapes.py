@@ -18,8 +18,6 @@ from engine.events.outcomes import Fault
 from engine.kubernetes.reading.bounded_values import deeper_than
 from statemachines.names import hint
 
-__all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "fields", "read_shape", "unknown_fields"]
-
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 

@@ -14,8 +14,6 @@ import yaml
 from engine.events.bounds import NESTING, NUMBER_CHARACTERS, VALUES, YAML_TAG_DIRECTIVES
 from engine.events.values import OddlyWritten
 
-__all__ = ["RepeatedKeyError", "UnreadableYamlError", "read_yaml"]
-
 _TAGS: Final = "tag:yaml.org,2002:"
 _KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": "sequence", "pairs": "sequence"}
 """Kind of collection by tag."""

@@ -17,8 +17,6 @@ from engine.scheduling.preemption.hopeless_searches import HopelessSearches
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["allocate", "explain_refusal"]
-
 _ENDING: Final = frozenset(
     {"InsufficientResource", "HostPort", "PodAffinity", "PodAntiAffinity", "TopologySpread", "RevocableZone"}
 )

@@ -10,8 +10,6 @@ from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["backfill", "best_effort_tasks"]
-
 
 def backfill(session: Session, placement: Placement) -> None:
     """Place best-effort pods one by one, each on its best node, whatever the state of its gang.

@@ -12,8 +12,6 @@ from engine.scheduling.pending.queue import EquivalenceClass
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 
-__all__ = ["admit", "enqueue"]
-
 _Next: TypeAlias = tuple[tuple[object, ...], Job, EquivalenceClass | None]
 """Order key, job, and its equivalence class; `None`: the job is examined on its own."""
 

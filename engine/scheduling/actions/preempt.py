@@ -17,8 +17,6 @@ from engine.scheduling.preemption.victims import evictable, make_room, may_preem
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["preempt"]
-
 _EVICTABLE: Final[tuple[Status, ...]] = ("Running", "Bound")
 
 

@@ -18,8 +18,6 @@ from engine.scheduling.preemption.victims import evictable, make_room, may_preem
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["reclaim"]
-
 
 def reclaim(session: Session, placement: Placement) -> None:
     """Reclaim for starving jobs, for all of a queue before the next queue is chosen.

@@ -7,8 +7,6 @@ from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["shuffle", "shuffled"]
-
 
 def shuffle(session: Session, placement: Placement) -> None:
     """Evict the victims of the first tier that names any, except protected ones (Volcano)."""

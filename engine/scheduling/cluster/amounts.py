@@ -11,27 +11,6 @@ from typing import Final, TypeAlias
 
 from engine.kubernetes.reading.quantity import bytes_, milli, parse_quantity
 
-__all__ = [
-    "CPU",
-    "LARGEST",
-    "MEMORY",
-    "PODS",
-    "TOLERANCE",
-    "Amounts",
-    "Part",
-    "add",
-    "at_most",
-    "bounded",
-    "dominant_share",
-    "is_nothing",
-    "largest",
-    "missing",
-    "read_amounts",
-    "share",
-    "subtract",
-    "within",
-]
-
 Amounts: TypeAlias = dict[str, float]
 """Resource name → amount."""
 Part: TypeAlias = Iterable[tuple[str, float]]

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from engine.events.pod_shape import LabelSelector
 from engine.scheduling.cluster.amounts import Amounts
 
-__all__ = ["Budget", "Quota"]
-
 
 @dataclass(slots=True)
 class Quota:

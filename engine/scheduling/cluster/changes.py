@@ -7,8 +7,6 @@ from typing import Final
 
 from engine.scheduling.cluster.entities import Job
 
-__all__ = ["Changes"]
-
 _KEPT: Final = 20_000
 
 

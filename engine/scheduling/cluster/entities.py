@@ -17,21 +17,6 @@ from engine.scheduling.cluster.notices import Preemption
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.cluster.sub_groups import SubGroups
 
-__all__ = [
-    "EFFECTS",
-    "NO_EFFECT",
-    "ONE_POD",
-    "Effect",
-    "Job",
-    "KeptPlace",
-    "Minimum",
-    "Node",
-    "PodClass",
-    "Status",
-    "Taint",
-    "Task",
-]
-
 Status = Literal["Pending", "Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed", "Unknown"]
 """Task statuses of Volcano. Pipelined: promised resources that other pods have yet to release."""
 

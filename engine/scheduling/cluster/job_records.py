@@ -14,8 +14,6 @@ from engine.scheduling.cluster.entities import Status
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import AttemptPhase, JobPhase
 
-__all__ = ["AnsweredKind", "Attempt", "Claim", "Group", "JobRecord", "PendingDecision", "PlaceClaim", "Slot"]
-
 Slot = tuple[str, int, int]
 """Task, index, number of the attempt."""
 

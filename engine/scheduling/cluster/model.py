@@ -21,8 +21,6 @@ from engine.scheduling.cluster.presence import Presence
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.cluster.transaction import Transaction
 
-__all__ = ["Cluster"]
-
 _ROOT: Final = "root"
 _ANYTHING: Final = np.iinfo(np.int64).min
 _MORE_THAN_THERE_IS: Final = np.iinfo(np.int64).max

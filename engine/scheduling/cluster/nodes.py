@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from engine.scheduling.cluster.amounts import CPU, MEMORY, PODS, Amounts
 from engine.scheduling.cluster.entities import Node, PodClass, Taint
 
-__all__ = ["Column", "NodeTable"]
-
 _FIRST: Final = (CPU, MEMORY, PODS)
 _HALF: Final = 32
 """Bits."""

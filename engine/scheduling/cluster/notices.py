@@ -10,8 +10,6 @@ from msgspec import Struct
 from engine.events.times import Micros
 from statemachines.vocabulary import JobPhase
 
-__all__ = ["PLACED", "Notice", "Preemption", "Tenant", "cluster_of", "number_of"]
-
 PLACED: Final = ("Running", "Bound", "Binding")
 """Statuses of tasks that have a node and are not releasing it."""
 

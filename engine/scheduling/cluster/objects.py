@@ -18,19 +18,6 @@ from engine.scheduling.cluster.entities import ONE_POD, Node, Taint
 from engine.scheduling.cluster.notices import Tenant
 from engine.scheduling.cluster.queues import Queue
 
-__all__ = [
-    "GPU",
-    "IMPLIED_QUEUES",
-    "Priorities",
-    "budgets_of",
-    "micros",
-    "node_of",
-    "queue_of",
-    "quotas_of",
-    "tenants_of",
-    "weights_of",
-]
-
 IMPLIED_QUEUES: Final = ("root", "default")
 """Queues that exist undeclared: the root, and the default queue of jobs that name none (Volcano)."""
 

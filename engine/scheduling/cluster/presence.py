@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from engine.scheduling.cluster.entities import Node, PodClass, Task
 from engine.scheduling.cluster.nodes import Column, NodeTable
 
-__all__ = ["PodKind", "Presence", "by_domain"]
-
 PodKind = tuple[PodClass, str]
 """Class and namespace of pods."""
 

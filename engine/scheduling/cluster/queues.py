@@ -8,8 +8,6 @@ from typing import Literal
 from engine.events.times import SECOND
 from engine.scheduling.cluster.amounts import Amounts
 
-__all__ = ["PreemptionMode", "Queue", "QueueState"]
-
 QueueState = Literal["", "Open", "Closed", "Closing", "Unknown"]
 
 PreemptionMode = Literal["immediate", "notice", "none"]

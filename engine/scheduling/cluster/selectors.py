@@ -12,8 +12,6 @@ from engine.scheduling.cluster.entities import Taint
 from engine.scheduling.cluster.nodes import Column, NodeTable
 from engine.scheduling.cluster.presence import PodKind
 
-__all__ = ["column_holds", "node_terms", "pod_term_matches", "requirement_holds", "selects", "tolerated"]
-
 
 def requirement_holds(requirement: Requirement, value: str | None) -> bool:
     """Return whether a label's value (`None`: absent) meets a requirement."""

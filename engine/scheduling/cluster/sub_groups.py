@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-__all__ = ["SubGroupPolicy", "SubGroups"]
-
 
 @dataclass(slots=True, frozen=True)
 class SubGroupPolicy:

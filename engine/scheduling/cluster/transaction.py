@@ -7,8 +7,6 @@ from typing import Self
 
 from engine.scheduling.cluster.entities import Node, Status, Task
 
-__all__ = ["Transaction"]
-
 
 class Transaction:
     """Former states and nodes of the tasks that one level of writes moved, in the order of their first moves."""

@@ -14,20 +14,6 @@ from engine.events.times import SECOND, Micros
 from engine.scheduling.cluster.job_records import JobRecord
 from engine.scheduling.pending.reasons import Reason
 
-__all__ = [
-    "FIRST",
-    "NAMES",
-    "alike",
-    "due_at",
-    "explanation",
-    "figures_due",
-    "margin",
-    "same_but_figures",
-    "same_figures",
-    "told_alike",
-    "words_of",
-]
-
 NAMES: Final = 50
 """Greatest number of resources, and of node reasons, in one record: a pod may request thousands."""
 FIRST: Final = 8

@@ -13,8 +13,6 @@ from engine.scheduling.cluster.entities import Job
 from engine.scheduling.pending.queue import EquivalenceClass, Position
 from engine.scheduling.pending.reasons import Reason
 
-__all__ = ["Key", "PendingJobs", "Waiting"]
-
 Key: TypeAlias = tuple[object, ...]
 """Order of a job by plugins, its creation time, its key."""
 

@@ -32,8 +32,6 @@ from engine.scheduling.pending.jobs import Key, PendingJobs, Waiting
 from engine.scheduling.pending.queue import EquivalenceClass, PendingQueue, Position
 from engine.scheduling.pending.reasons import Reason
 
-__all__ = ["PendingReasons"]
-
 _AHEAD: Final = 3
 
 T = TypeVar("T")

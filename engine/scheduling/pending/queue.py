@@ -13,8 +13,6 @@ from typing import TypeAlias
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.cluster.model import Cluster
 
-__all__ = ["EquivalenceClass", "Member", "PendingQueue", "Position"]
-
 Position: TypeAlias = tuple[int, str]
 """Order among jobs of equal rank: creation time and key."""
 Member: TypeAlias = tuple[int, str, Job]

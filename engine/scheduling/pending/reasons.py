@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-__all__ = ["REASONS", "Reason", "ReasonCode"]
-
 ReasonCode = Literal[
     "QueueNotFound",
     "QueueNotOpen",

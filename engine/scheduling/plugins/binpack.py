@@ -15,8 +15,6 @@ from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.plugin_results import Mask, Rows, Scores
 from engine.scheduling.session import Plugin
 
-__all__ = ["BinPack"]
-
 _BEST: Final = 100.0
 
 

@@ -33,8 +33,6 @@ from engine.scheduling.plugin_results import REJECT, QueueShare, Vote
 from engine.scheduling.plugins.queue_limits import LimitsQueues, excess, real_capability
 from engine.scheduling.session import Session
 
-__all__ = ["Capacity", "queue_share"]
-
 _ROOT: Final = "root"
 
 

@@ -12,8 +12,6 @@ from engine.scheduling.cluster.entities import Task
 from engine.scheduling.preemption.run_times import has_run
 from engine.scheduling.session import Plugin
 
-__all__ = ["Cdp"]
-
 _COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 

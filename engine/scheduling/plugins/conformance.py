@@ -10,8 +10,6 @@ from typing import ClassVar, Final
 from engine.scheduling.cluster.entities import Task
 from engine.scheduling.session import Plugin
 
-__all__ = ["Conformance"]
-
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 _SYSTEM: Final = "kube-system"
 

@@ -14,8 +14,6 @@ from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.plugins.hdrf import Tree, build_tree
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Drf"]
-
 _DELTA: Final = 0.000001
 """Shares that differ by less are equal (Volcano `shareDelta`)."""
 

@@ -11,8 +11,6 @@ from engine.scheduling.cluster.amounts import dominant_share
 from engine.scheduling.cluster.entities import Job
 from engine.scheduling.session import Plugin
 
-__all__ = ["FairShare"]
-
 
 class FairShare(Plugin):
     """Dominant shares of namespaces by the weights in their quotas (`volcano.sh/namespace.weight`).

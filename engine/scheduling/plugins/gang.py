@@ -13,8 +13,6 @@ from engine.scheduling.cluster.sub_groups import SubGroups
 from engine.scheduling.plugin_results import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.session import Plugin
 
-__all__ = ["Gang", "is_ready", "is_whole", "only_terminating", "surplus"]
-
 _VALID: tuple[Status, ...] = ("Pending", "Pipelined", "Allocated", "Binding", "Bound", "Running", "Succeeded")
 
 

@@ -10,8 +10,6 @@ from engine.scheduling.cluster.entities import Job
 from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.cluster.queues import Queue
 
-__all__ = ["Tree", "build_tree"]
-
 _HIERARCHY: Final = "volcano.sh/hierarchy"
 _ROOT: Final = "root"
 _WEIGHTS: Final = "volcano.sh/hierarchy-weights"

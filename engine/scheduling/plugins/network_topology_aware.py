@@ -9,8 +9,6 @@ from typing import ClassVar
 
 from engine.scheduling.session import Plugin
 
-__all__ = ["NetworkTopologyAware"]
-
 
 class NetworkTopologyAware(Plugin):
     """Plugin without effect: without HyperNodes no node is nearer than another (Volcano `network-topology-aware`)."""

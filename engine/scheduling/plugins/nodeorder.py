@@ -18,8 +18,6 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.plugin_results import Preference, Rows, Scores
 from engine.scheduling.session import Plugin
 
-__all__ = ["NodeOrder"]
-
 _BEST: Final = 100.0
 _WEIGHTS: Final = {
     "leastrequested": 1,

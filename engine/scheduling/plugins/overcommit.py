@@ -14,8 +14,6 @@ from engine.scheduling.limits import explain_too_small
 from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Overcommit"]
-
 _ARGUMENT: Final = "overcommit-factor"
 _FACTOR: Final = 1.2
 

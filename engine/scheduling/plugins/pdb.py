@@ -12,8 +12,6 @@ from engine.scheduling.cluster.entities import Task
 from engine.scheduling.cluster.selectors import selects
 from engine.scheduling.session import Plugin
 
-__all__ = ["Pdb"]
-
 
 class Pdb(Plugin):
     """PodDisruptionBudgets (Volcano `pdb`)."""

@@ -21,8 +21,6 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.plugin_results import Mask, Verdict
 from engine.scheduling.session import Plugin
 
-__all__ = ["Predicates"]
-
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable")
 _ANY: Final = "0.0.0.0"  # noqa: S104 - nothing is bound here
 _KEPT: Final = 1_000

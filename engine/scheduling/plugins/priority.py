@@ -10,8 +10,6 @@ from typing import ClassVar
 from engine.scheduling.cluster.entities import Job, Task
 from engine.scheduling.session import Plugin
 
-__all__ = ["Priority"]
-
 
 class Priority(Plugin):
     """Order by priority (Volcano `priority`); reclaim between queues does not depend on it."""

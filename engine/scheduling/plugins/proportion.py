@@ -19,8 +19,6 @@ from engine.scheduling.plugin_results import QueueShare
 from engine.scheduling.plugins.queue_limits import LimitsQueues, excess, real_capability, without_places
 from engine.scheduling.session import Session
 
-__all__ = ["Proportion", "share_out"]
-
 
 @dataclass(slots=True, eq=False)
 class Portion:

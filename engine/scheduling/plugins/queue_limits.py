@@ -13,8 +13,6 @@ from engine.scheduling.limits import explain_queue_too_small
 from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["LimitsQueues", "excess", "real_capability", "without_places"]
-
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
     """Return the most that a queue can hold: its capability, less the guarantees of other queues (Volcano).

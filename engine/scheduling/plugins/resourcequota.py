@@ -13,8 +13,6 @@ from engine.scheduling.limits import explain_too_small
 from engine.scheduling.plugin_results import PERMIT, REJECT, Vote
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["ResourceQuota"]
-
 
 class ResourceQuota(Plugin):
     """Quotas of namespaces (Volcano `resourcequota`)."""

@@ -14,8 +14,6 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.plugin_results import ABSTAIN, PERMIT, Vote
 from engine.scheduling.session import Plugin
 
-__all__ = ["Sla"]
-
 _WAITING_TIME: Final = "sla-waiting-time"
 
 

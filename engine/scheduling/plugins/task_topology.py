@@ -19,8 +19,6 @@ from engine.scheduling.cluster.nodes import NodeTable
 from engine.scheduling.plugin_results import Scores
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["ROLES", "TaskTopology"]
-
 ROLES: Final = 16
 """Greatest number of roles that a job's annotations may name; the cost of a placement grows with it."""
 

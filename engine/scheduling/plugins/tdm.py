@@ -18,8 +18,6 @@ from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.plugin_results import PERMIT, REJECT, Mask, Rows, Scores, Verdict, Vote
 from engine.scheduling.session import Plugin
 
-__all__ = ["Tdm"]
-
 _ZONE: Final = "tdm.revocable-zone."
 _HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})", re.ASCII)
 _AMOUNT: Final = re.compile(r"(\d{1,9})(%)?", re.ASCII)

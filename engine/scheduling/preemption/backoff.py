@@ -10,8 +10,6 @@ from engine.scheduling.state.model_sync import sync_job
 from engine.scheduling.state.record_names import head_record
 from engine.scheduling.state.shard import State
 
-__all__ = ["back_off", "pause"]
-
 _MOST_REFUSALS: Final = 7
 """Refusals in a row that lead to the longest pause, 64 s."""
 _LONGEST_PAUSE: Final = 40

@@ -10,8 +10,6 @@ from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["best_dry_run"]
-
 
 def best_dry_run(
     session: Session, placement: Placement, queue: Queue, task: Task, nodes: Sequence[tuple[Node, list[Task]]]

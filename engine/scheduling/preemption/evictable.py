@@ -16,8 +16,6 @@ from engine.scheduling.plugin_results import Mask
 from engine.scheduling.preemption.victims import could_fit
 from engine.scheduling.session import Session
 
-__all__ = ["Evictable"]
-
 _FEW: Final = 4
 """Nodes to try before plugins are asked about all victims at once: mostly one of the first nodes suffices."""
 _MANY: Final = 12

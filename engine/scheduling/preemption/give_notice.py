@@ -20,8 +20,6 @@ from engine.scheduling.preemption.victims import may_preempt
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["give_notice"]
-
 _MAY_BE_GIVEN_NOTICE: Final = frozenset({"Running", "Pending"})
 """Job phases of victims: a running job may be Pending again, while it awaits more pods."""
 MOST_NOTICES: Final = 64

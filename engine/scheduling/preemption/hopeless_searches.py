@@ -9,8 +9,6 @@ from engine.scheduling.cluster.entities import Job
 from engine.scheduling.pending.reasons import Reason
 from engine.scheduling.session import Session
 
-__all__ = ["HopelessSearches"]
-
 
 class HopelessSearches:
     """Results of one action's searches for places or victims, so that a round searches once for each class of jobs."""

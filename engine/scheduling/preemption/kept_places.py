@@ -17,8 +17,6 @@ from engine.scheduling.state.model_sync import sync_job
 from engine.scheduling.state.record_names import head_record
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
-__all__ = ["keep_places", "move_places", "place_taken", "release", "withdraw"]
-
 _MOST: Final = 256
 """Greatest number of decisions of a job's promises that are kept by name; of more, not all are refused."""
 _OTHERS: Final = ""

@@ -28,8 +28,6 @@ from engine.scheduling.state.event_factory import EventFactory
 from engine.scheduling.state.shard import ClusterState, TrackedJob
 from statemachines.notice import NoticeChange, NoticeFacts, next_state
 
-__all__ = ["control_notices"]
-
 _NOTHING: Final = Outcome()
 
 Events = Iterator[Event[Any]]

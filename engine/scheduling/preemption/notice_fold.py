@@ -18,8 +18,6 @@ from engine.scheduling.state.model_sync import sync_job, touch
 from engine.scheduling.state.record_names import cluster_record, notice_record
 from engine.scheduling.state.shard import ClusterState, State
 
-__all__ = ["evolve_notice"]
-
 
 def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
     """Apply one record of a notice."""

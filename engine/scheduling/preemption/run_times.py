@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from engine.scheduling.cluster.entities import Job, Task
 from engine.scheduling.session import Session
 
-__all__ = ["has_run", "least_run", "least_run_before_notice"]
-
 
 def least_run(job: Job) -> int:
     """Return the least run time of a job's pods (microseconds): its own, else its queue's."""

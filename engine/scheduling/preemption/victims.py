@@ -12,8 +12,6 @@ from engine.scheduling.preemption.run_times import has_run, least_run
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["could_fit", "evictable", "make_room", "may_preempt", "starving", "victims_on"]
-
 
 def starving(session: Session) -> dict[str, list[Job]]:
     """Return starving jobs for which others may be evicted now, by queue."""

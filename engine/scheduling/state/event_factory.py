@@ -12,8 +12,6 @@ from engine.events.scheduling import RoundEnded
 from engine.events.times import Micros
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 
-__all__ = ["STAGE", "EventFactory"]
-
 STAGE: Final = "scheduling"
 _SOURCE: Final = "lahar/scheduling"
 

@@ -31,18 +31,6 @@ from engine.scheduling.state.record_names import head_record, page_record
 from engine.scheduling.state.shard import ClusterState, State, TrackedJob
 from statemachines.podgroup import GroupTask, PodGroupSpec, min_resources, podgroup_spec
 
-__all__ = [
-    "forget_job",
-    "remove_attempt",
-    "shape_of",
-    "sync_attempt",
-    "sync_fact",
-    "sync_job",
-    "sync_spec",
-    "touch",
-    "touch_attempt",
-]
-
 _TASK_PRIORITY: Final = "volcano.sh/task-priority"
 _LONGEST_PORT: Final = 100
 RESOURCE_NAME_BYTES: Final = 317

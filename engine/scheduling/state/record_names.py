@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from engine.scheduling.state.shard import PAGE
 
-__all__ = ["cluster_record", "group_record", "head_record", "notice_record", "page_record"]
-
 
 def head_record(job: str) -> str:
     """Name the record of a job, without group and attempts."""

@@ -9,8 +9,6 @@ from engine.scheduling.state.model_sync import sync_job
 from engine.scheduling.state.record_names import cluster_record, head_record
 from engine.scheduling.state.shard import State, TrackedJob
 
-__all__ = ["request_round"]
-
 
 def request_round(state: State, known: TrackedJob, event: Event[Data], *, runs: bool = False) -> None:
     """Request a round for a change of a job; pods that start in a complete gang count separately (`ran`)."""

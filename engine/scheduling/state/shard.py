@@ -23,8 +23,6 @@ from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.pending.pending_reasons import PendingReasons
 from engine.scheduling.scheduler import Scheduler
 
-__all__ = ["PAGE", "ClusterState", "State", "TrackedJob", "next_mark"]
-
 PAGE: Final = 64
 """Attempts in one snapshot record of a job."""
 

@@ -17,8 +17,6 @@ from engine.events.inputs import JobObserved, PodObserved, RowUnreadable
 from engine.simulation.traces.rows import BadRow, TraceRow
 from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["Facts"]
-
 TASK: Final = "main"
 KIND: Final = "Trace"
 

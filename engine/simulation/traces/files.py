@@ -13,8 +13,6 @@ from engine.events.bounded_lines import LongLineError, bounded_lines
 from engine.events.bounds import TRACE_LINE_BYTES, TRACE_LINES
 from engine.simulation.errors import TraceError
 
-__all__ = ["Line", "cluster_of", "read_lines"]
-
 Line = tuple[int, bytes]
 """Line number, from 1, and the bytes without the line ending."""
 

@@ -23,8 +23,6 @@ from engine.simulation.traces.rows import BadRow, TraceFormat, TraceRow, read_ro
 from engine.simulation.traces.swf import Swf
 from statemachines.names import hint
 
-__all__ = ["FORMATS", "ImportReport", "import_rows", "import_trace", "must_be_format", "read_trace"]
-
 FORMATS: Final[dict[str, Callable[[Mapping[str, str]], TraceFormat]]] = {
     "openb": Openb,
     "philly": Philly,

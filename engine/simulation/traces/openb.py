@@ -8,8 +8,6 @@ from engine.simulation.errors import RowError
 from engine.simulation.traces.rows import CsvFormat, Fields, TraceRow
 from statemachines.spec import Requests
 
-__all__ = ["Openb"]
-
 # `pod_phase` is the last phase before the deletion: a Running pod was stopped, a Pending one never started; the node of an Unknown
 # one had stopped reporting.
 _PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {

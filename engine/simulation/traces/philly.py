@@ -9,8 +9,6 @@ from engine.simulation.errors import RowError
 from engine.simulation.traces.rows import MAX_PODS, CsvFormat, Fields, TraceRow
 from statemachines.spec import Requests
 
-__all__ = ["Philly"]
-
 _GPUS_PER_NODE: Final = 8
 """GPUs of Philly's largest nodes, and so the most of one pod."""
 

@@ -10,8 +10,6 @@ from engine.simulation.errors import RowError
 from engine.simulation.traces.rows import MAX_PODS, CsvFormat, Fields, TraceRow, split
 from statemachines.spec import Requests
 
-__all__ = ["PhillyStatus"]
-
 _PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
     "Pass": "Completed",
     "Failed": "Failed",

@@ -20,8 +20,6 @@ from engine.simulation.errors import RowError, TraceError
 from engine.simulation.traces.files import Line
 from statemachines.spec import Requests
 
-__all__ = ["BadRow", "CsvFormat", "Fields", "TraceFormat", "TraceRow", "csv_fields", "read_rows", "split"]
-
 MAX_PODS: Final = 100_000
 """Maximum number of pods of a row."""
 

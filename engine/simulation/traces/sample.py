@@ -11,8 +11,6 @@ from typing import Final
 from engine.simulation.errors import TraceError
 from engine.simulation.traces.importing import must_be_format
 
-__all__ = ["sample_trace"]
-
 _FILES: Final = {"openb": "openb_pods_3000.csv.gz", "philly-status": "philly_status_3000.csv.gz"}
 """File in `engine/simulation/data` by format; ATTRIBUTION.md beside them has sources and licences."""
 

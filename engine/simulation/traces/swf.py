@@ -13,8 +13,6 @@ from engine.simulation.traces.files import Line
 from engine.simulation.traces.rows import Fields, TraceRow
 from statemachines.spec import Requests
 
-__all__ = ["Swf"]
-
 _COLUMNS: Final[dict[str, int]] = {
     "job number": 0,
     "submit time": 1,

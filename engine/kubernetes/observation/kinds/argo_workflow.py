@@ -8,8 +8,6 @@ from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values
 from engine.kubernetes.reading.fields import moment, text
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["PHASES", "read_workflow"]
-
 PHASES: Final[Values] = {
     "": Row("Pending", ""),
     "Pending": Row("Pending"),

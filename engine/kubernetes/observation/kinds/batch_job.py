@@ -7,8 +7,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import MAIN, JobFacts, Row, Values, follow_counts, pods_of, task_of
 from engine.kubernetes.reading.fields import mapping, whole
 
-__all__ = ["CONDITIONS", "read_batch_job"]
-
 CONDITIONS: Final[Values] = {
     "Complete": Row("Completed"),
     "Failed": Row("Failed"),

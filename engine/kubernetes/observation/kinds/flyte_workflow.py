@@ -8,8 +8,6 @@ from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values
 from engine.kubernetes.reading.fields import mapping, moment, whole
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["NAMES", "PHASES", "read_flyte_workflow"]
-
 NAMES: Final = ("Ready", "Running", "Succeeding", "Success", "Failing", "Failed", "Aborted", "HandlingFailureNode")
 """Phases by their number in the object."""
 PHASES: Final[Values] = {

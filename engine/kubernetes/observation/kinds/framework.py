@@ -7,8 +7,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import MAIN, JobFacts, Row, Values, task_of
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 
-__all__ = ["STATES", "read_framework"]
-
 STATES: Final[Values] = {
     "AttemptCreationPending": Row("Pending", ""),
     "AttemptCreationRequested": Row("Pending", ""),

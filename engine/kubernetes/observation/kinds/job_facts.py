@@ -10,8 +10,6 @@ from engine.events.excerpts import excerpt
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
-__all__ = ["MAIN", "JobFacts", "Row", "TaskFacts", "Values", "either", "follow_conditions", "follow_counts", "pods_of", "task_of"]
-
 MAIN: Final = "main"
 """Task of a job with a single unnamed one."""
 

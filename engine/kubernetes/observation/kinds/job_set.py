@@ -7,8 +7,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import MAIN, JobFacts, Row, Values, either, follow_counts, pods_of, task_of
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
 
-__all__ = ["CONDITIONS", "read_job_set", "some_ready"]
-
 CONDITIONS: Final[Values] = {
     "Completed": Row("Completed"),
     "Failed": Row("Failed"),

@@ -10,8 +10,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import MAIN, JobFacts, Row, Values, either, follow_conditions, task_of
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 
-__all__ = ["CONDITIONS", "ENDS", "read_workload"]
-
 CONDITIONS: Final[Values] = {
     "Finished": Row("Terminated"),
     "Evicted": Row("Pending"),  # true until it is admitted again

@@ -8,8 +8,6 @@ from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values,
 from engine.kubernetes.observation.kinds.ray_job import ray_tasks
 from engine.kubernetes.reading.fields import mapping, moment, text
 
-__all__ = ["CONDITIONS", "STATES", "read_ray_cluster"]
-
 STATES: Final[Values] = {
     "": Row("Pending", ""),
     "ready": Row("Running", ""),

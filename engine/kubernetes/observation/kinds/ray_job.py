@@ -10,8 +10,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, TaskFacts, Values, either, task_of
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 
-__all__ = ["DEPLOYMENT", "SUBMISSION", "ray_tasks", "read_ray_job"]
-
 DEPLOYMENT: Final[Values] = {
     "": Row("Pending", ""),
     "Initializing": Row("Pending", ""),

@@ -11,8 +11,6 @@ from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values
 from engine.kubernetes.reading.fields import mapping, moment, text, whole
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["STATES", "read_spark_application"]
-
 STATES: Final[Values] = {
     "": Row("Pending"),
     "SUBMITTED": Row("Pending"),

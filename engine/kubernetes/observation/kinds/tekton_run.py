@@ -8,8 +8,6 @@ from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values
 from engine.kubernetes.reading.fields import mappings, moment, text
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["ENDS", "REASONS", "read_tekton_run"]
-
 ENDS: Final[Values] = {
     "True": Row("Completed"),
     "False": Row("Failed"),

@@ -7,8 +7,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values, follow_counts
 from engine.kubernetes.observation.kinds.job_set import some_ready
 
-__all__ = ["CONDITIONS", "read_train_job"]
-
 CONDITIONS: Final[Values] = {
     "Complete": Row("Completed"),
     "Failed": Row("Failed"),

@@ -7,8 +7,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values, either, follow_conditions, task_of
 from engine.kubernetes.reading.fields import mapping, text, whole
 
-__all__ = ["CONDITIONS", "REPLICA_SPECS", "read_training_job"]
-
 REPLICA_SPECS: Final = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",

@@ -7,8 +7,6 @@ from typing import Any, Final
 from engine.kubernetes.observation.kinds.job_facts import JobFacts, Row, Values, task_of
 from engine.kubernetes.reading.fields import mapping, mappings, moment, text, whole
 
-__all__ = ["PHASES", "read_volcano_job"]
-
 PHASES: Final[Values] = {
     "Pending": Row("Pending"),
     "Aborting": Row("Aborting"),
