@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Sized
-from dataclasses import fields
-from functools import _lru_cache_wrapper, lru_cache
 from itertools import takewhile
-from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from engine.events import Data, Event, Topic
 from engine.events.attempts import AttemptEvent
@@ -19,35 +15,37 @@ from engine.events.job_state import Slot
 from engine.events.jobs import JobOpened
 from engine.events.outcomes import Accounted, RowRejected
 from engine.history.claimed_names import Claimed
-from engine.history.job_projection import Ends, JobFacts, JobLine, line_of
+from engine.history.job_projection import JobFacts, JobLine, line_of
 from engine.history.job_reference import NamedJob
 from engine.history.listing import LISTED, Filter, in_order
-from engine.history.resource_use import LiveAttempt, Use
 from engine.history.summary import SUMMARISED, JobSums, summarised
-from statemachines.spec import Requests
+from engine.projection.job_rows import (
+    LARGEST,
+    SCALARS,
+    complete,
+    job_row,
+    live_row,
+    read_attempt,
+    read_ends,
+    read_line,
+    read_sums,
+    read_use,
+    stored,
+    written,
+)
 
-T = TypeVar("T")
-
-_SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
-"""Text and number fields of a line: all but its open attempts, nodes and ends."""
-_SCALAR: Final = attrgetter(*_SCALARS)
-_LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked", "last_end"))
+_LINE: Final = ", ".join(("number", *SCALARS, "nodes", "ends", "parked", "last_end"))
 _FACTS: Final = "begun, first_running, without_end"
-_USE: Final = attrgetter(*(field.name for field in fields(Use)))
-_REQUESTS: Final = attrgetter(*(field.name for field in fields(Requests)))
 _USED: Final = "gpu, share, cpu, unmetered"
 _SUMS: Final = ", ".join((*JobSums._fields[:-1], _USED))
 _LIVE: Final = "task, place, attempt, live.phase, live.reason, state FROM live"
 _OF_LISTS: Final = frozenset(LISTED)
 _OF_SUMS: Final = frozenset(SUMMARISED)
 _FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace", "name")
-_LARGEST: Final = 2**63 - 1
 _PARAMETERS: Final = 500
 """Maximum number of values in one query."""
 _KEPT: Final = 20_000
 """Number of jobs kept in memory between two batches; about 1 KB each."""
-_SHORT: Final = 500
-"""Maximum length of a list whose parsed form is cached (characters)."""
 
 _TABLES: Final = """
 CREATE TABLE jobs (
@@ -180,11 +178,11 @@ class JobTables:
             return None
         number, *scalars, nodes, ends, parked, last_end, begun, first_running, without_end = row[:-4]
         job = JobFacts(*scalars)
-        _complete(job, nodes, ends, parked)
+        complete(job, nodes, ends, parked)
         job.without_end = bool(without_end)
         job.begun, job.first_running, job.last_end = begun, first_running, last_end
-        job.use = _used(row[-4:])
-        job.open = dict(map(_attempt, self._connection.execute(f"SELECT {_LIVE} WHERE job = ?", (number,))))
+        job.use = read_use(row[-4:])
+        job.open = dict(map(read_attempt, self._connection.execute(f"SELECT {_LIVE} WHERE job = ?", (number,))))
         self._jobs[subject] = number, job
         return number, job
 
@@ -201,15 +199,15 @@ class JobTables:
         changed = [self._jobs[subject] for subject in self._changed]
         many(
             f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * 28)})",  # noqa: S608  as above
-            [_row(*known) for known in changed],
+            [job_row(*known) for known in changed],
         )
-        kept = [(number, *slot, *_live(job.open[slot])) for (number, slot), job in self._slots.items() if slot in job.open]
+        kept = [(number, *slot, *live_row(job.open[slot])) for (number, slot), job in self._slots.items() if slot in job.open]
         many("INSERT OR REPLACE INTO live VALUES (?,?,?,?,?,?,?)", kept)
         gone = [(number, *slot) for (number, slot), job in self._slots.items() if slot not in job.open]
         many("DELETE FROM live WHERE job = ? AND task = ? AND place = ? AND attempt = ?", gone)
         many(
             "INSERT INTO devices VALUES (?,?,?)",
-            [(number, time, _stored(change)) for number, job in changed for time, change in job.devices],
+            [(number, time, stored(change)) for number, job in changed for time, change in job.devices],
         )
         for _, job in changed:
             job.devices.clear()
@@ -227,9 +225,9 @@ class JobTables:
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that match a filter, `in_order`."""
         wanted, now = wanted or Filter(), self._one("SELECT listed FROM totals")
-        found = {row[0]: _line(row, now) for row in self._select(f"SELECT {_LINE} FROM jobs", wanted)}  # noqa: S608  as above
+        found = {row[0]: read_line(row, now) for row in self._select(f"SELECT {_LINE} FROM jobs", wanted)}  # noqa: S608  as above
         for number, *attempt in self._select(f"SELECT job, {_LIVE} JOIN jobs ON number = job", wanted):
-            slot, live = _attempt(attempt)
+            slot, live = read_attempt(attempt)
             found[number].open[slot] = live
         lines = [*found.values(), *self._waiting_lines(now)]
         return sorted(filter(wanted.passes, lines), key=in_order)
@@ -244,12 +242,12 @@ class JobTables:
         counted = Filter(cluster=cluster, other=include_other)
         ends: Counter[tuple[str, str | None]] = Counter()
         for kinds, jobs in self._select("SELECT ends, count(*) FROM jobs", counted, "GROUP BY ends"):
-            for end, count in _ends(kinds).items():
+            for end, count in read_ends(kinds).items():
                 ends[end] += count * jobs
         of_jobs = "JOIN jobs ON number = job"
         rows = self._select(f"SELECT cluster, queue, user, {_LIVE} {of_jobs}", counted)
-        live = (((cluster, queue, user), _attempt(attempt)[1]) for cluster, queue, user, *attempt in rows)
-        jobs = map(_sums, self._select(f"SELECT {_SUMS} FROM jobs", counted))  # noqa: S608  as above
+        live = (((cluster, queue, user), read_attempt(attempt)[1]) for cluster, queue, user, *attempt in rows)
+        jobs = map(read_sums, self._select(f"SELECT {_SUMS} FROM jobs", counted))  # noqa: S608  as above
         changes = self._select(f"SELECT time, change FROM devices {of_jobs}", counted)  # noqa: S608  as above
         devices = ((time, int(change)) for time, change in changes)
         now, rejected = (self._one(f"SELECT {name} FROM totals") for name in ("summarised", "rejected"))  # noqa: S608  as above
@@ -309,14 +307,14 @@ class JobTables:
         if wanted.phases:
             only(f"jobs.phase IN {_marks(wanted.phases)}", *map(_bound, wanted.phases))
         if wanted.changed_since is not None:
-            only("jobs.since >= ?", max(min(wanted.changed_since, _LARGEST), -_LARGEST))
+            only("jobs.since >= ?", max(min(wanted.changed_since, LARGEST), -LARGEST))
         if wanted.node is not None:
-            only("instr(jobs.nodes, ?)", _bound(_written(wanted.node)))
+            only("instr(jobs.nodes, ?)", _bound(written(wanted.node)))
         if wanted.reasons:
             reasons = sorted(map(_bound, wanted.reasons))
             ended = " OR ".join(["instr(jobs.ends, ?)"] * len(reasons))
             alive = f"jobs.number IN (SELECT job FROM live WHERE reason IN {_marks(reasons)})"  # noqa: S608  as above
-            only(f"(jobs.reason IN {_marks(reasons)} OR {alive} OR {ended})", *reasons, *reasons, *map(_written, reasons))
+            only(f"(jobs.reason IN {_marks(reasons)} OR {alive} OR {ended})", *reasons, *reasons, *map(written, reasons))
         conditions = f"WHERE {' AND '.join(where)}" if where else ""
         return self._connection.execute(f"{what} {conditions} {behind}", given)
 
@@ -337,30 +335,6 @@ class JobTables:
         return int(found)
 
 
-def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
-    use = job.use
-    facts = (job.parked, job.begun, job.first_running, job.without_end, job.last_end, len(job.open))
-    return (
-        number,
-        *_SCALAR(job),
-        _short(_written_nodes, frozenset(job.nodes)),
-        _short(_written_ends, tuple(job.ends.items())),
-        *facts,
-        *map(_stored, (use.gpu, use.share, use.cpu)),
-        json.dumps(use.unmetered),
-    )
-
-
-def _stored(number: int) -> int | str:
-    """Return an integer as SQLite stores it: as text beyond 64 bits."""
-    return number if -_LARGEST <= number <= _LARGEST else str(number)
-
-
-def _used(columns: Sequence[Any]) -> Use:
-    gpu, share, cpu, unmetered = columns
-    return Use(int(gpu), int(share), int(cpu), {} if unmetered == "{}" else json.loads(unmetered))
-
-
 def _bound(text: str) -> str:
     """Return a text as a SQLite parameter; one that is not valid Unicode, as command-line bytes may be, matches nothing."""
     return text.encode(errors="backslashreplace").decode()
@@ -368,60 +342,3 @@ def _bound(text: str) -> str:
 
 def _marks(values: Sized) -> str:
     return f"({','.join('?' * len(values))})"
-
-
-def _written(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False)
-
-
-def _short(cached: _lru_cache_wrapper[T], value: Any, most: int = 4) -> T:  # noqa: ANN401  the argument of the function
-    """Return a function's result, cached for short values only: long ones are growing lists that rarely repeat."""
-    return cached(value) if len(value) <= most else cached.__wrapped__(value)
-
-
-@lru_cache(1_000)
-def _written_nodes(nodes: frozenset[str]) -> str:
-    return _written(sorted(nodes))
-
-
-@lru_cache(1_000)
-def _written_ends(ends: tuple[tuple[tuple[str, str | None], int], ...]) -> str:
-    return _written([(*end, count) for end, count in ends])
-
-
-def _line(row: tuple[Any, ...], now: int) -> JobLine:
-    _, *scalars, nodes, ends, parked, last_end = row
-    line = JobLine(*scalars)
-    _complete(line, nodes, ends, parked)
-    line.now, line.last_end = now, last_end
-    return line
-
-
-def _complete(line: JobLine, nodes: str, ends: str, parked: int) -> None:
-    """Set the fields of a line that SQLite stores in another form."""
-    line.managed, line.parked = bool(line.managed), bool(parked)
-    line.nodes, line.ends = set(_short(_read, nodes, _SHORT)), _ends(ends)
-
-
-def _ends(text: str) -> Ends:
-    return {(phase, reason): count for phase, reason, count in _short(_read, text, _SHORT)}
-
-
-@lru_cache(1_000)
-def _read(text: str) -> tuple[Any, ...]:
-    return tuple(json.loads(text))
-
-
-def _live(attempt: LiveAttempt) -> tuple[str, str | None, str]:
-    state = (_REQUESTS(attempt.requests), attempt.since, _USE(attempt.before))
-    return attempt.phase, attempt.reason, json.dumps(state)
-
-
-def _attempt(row: Sequence[Any]) -> tuple[Slot, LiveAttempt]:
-    task, index, attempt, phase, reason, state = row
-    requests, since, before = json.loads(state)
-    return (task, index, attempt), LiveAttempt(Requests(*requests), phase, reason, since, Use(*before))
-
-
-def _sums(row: tuple[Any, ...]) -> JobSums:
-    return JobSums._make((*row[:-4], _used(row[-4:])))
