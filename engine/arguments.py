@@ -154,7 +154,7 @@ def _type_of(value: object) -> str:
 
 
 def _texts(value: object) -> Iterable[str]:
-    """Yield the texts of a value that is a text, or a collection of texts."""
+    """Yield the strings of a value: itself, its items, or the keys and values of a mapping."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

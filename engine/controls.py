@@ -18,11 +18,11 @@ def must_be_text(what: str, given: str) -> None:
     """Check that a text can be written as UTF-8: bytes of the command line that are none become halves of surrogate pairs.
 
     Args:
-        what: what was given, for the error.
-        given: the text.
+        what: name of the argument, for the error.
+        given: text to check.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: the text cannot be written as UTF-8.
     """
     if any("\ud800" <= character <= "\udfff" for character in given):
         raise ValueError(f"{what} {given!r} is no UTF-8 text")
@@ -32,11 +32,11 @@ def must_not_be_empty(what: str, given: str) -> None:
     """Check a text that may be left out: an empty one names nothing.
 
     Args:
-        what: what was given, for the error.
-        given: the text.
+        what: name of the argument, for the error.
+        given: text to check.
 
     Raises:
-        ValueError: it is empty.
+        ValueError: the text is empty.
     """
     if not given:
         raise ValueError(f"{what} is empty: leave it out, or name one")

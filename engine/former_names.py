@@ -40,7 +40,7 @@ def install(modules: Mapping[str, str], names: Mapping[str, Mapping[str, str]]) 
 
 
 class _FormerModules(MetaPathFinder, Loader):
-    """Finder of former modules, asked after all others."""
+    """Finder of former module names, appended to `sys.meta_path`."""
 
     def __init__(self, modules: Mapping[str, str], names: Mapping[str, Mapping[str, str]]) -> None:
         self._modules = modules

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 # Imports nothing of ours: `lahar --help` needs it.
 _LONGEST: Final = 100
-"""Characters of a time."""
+"""Maximum length of a time (characters)."""
 _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART: Final = re.compile(r"([0-9]{1,9})([wdhms])")
 _LENGTH: Final = re.compile(rf"-?(?:{_PART.pattern})+")

@@ -1,4 +1,4 @@
-"""Lahar as a library: open a log, put in, ask, subscribe.
+"""Lahar as a library: open a log, submit, query, subscribe.
 
     import lahar
 
@@ -6,7 +6,7 @@
         log.submit(manifest)
         print(log.why("default/train").headline)
 
-What stands here keeps its meaning within a major version; see docs/library.md.
+Names exported here keep their meaning within a major version; see docs/library.md.
 """
 
 import sys
@@ -149,7 +149,7 @@ _NAMES: Final = {
     "engine.simulation.comparison": "Comparison Figure",
     "statemachines.errors": "LaharError UnknownNameError",
 }
-"""Names by the module that has them, which is imported when one of them is used."""
+"""Exported names by module; a module is imported on the first use of one of its names."""
 _PLACES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _FORMER: Final = {"BudgetStanding": "TenantBudgetStatus"} | {

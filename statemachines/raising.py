@@ -14,7 +14,7 @@ from statemachines.spec import JobSpec, RaiseRule
 from statemachines.transition import Transition
 
 CHAIN_LIMIT: Final = 8
-"""Longest chain of events that raise events."""
+"""Maximum length of a chain of custom events, each raised by the one before."""
 
 
 def raise_rules(spec: JobSpec) -> list[RaiseRule]:

@@ -179,9 +179,9 @@ class _Field(NamedTuple):
     """A field of a book."""
 
     value: object
-    """As it is read."""
+    """Parsed value."""
     written: object
-    """As it stands in the book; `None`: not at all."""
+    """Value as written in the book; `None`: the book leaves it out."""
 
 
 _NOTHING: Final = _Field(None, None)

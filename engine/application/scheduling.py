@@ -149,7 +149,7 @@ class Scheduling:
         return found
 
     def waiting(self, job: str) -> Waiting | None:
-        """Return why a job's pod group waits; `None`: it does not, or no event says why."""
+        """Return the pending reason of a job's pod group; `None`: it is not pending, or no reason is recorded."""
         return waiting_of(self._source, self._meant(job), self.at)
 
     def _why_no_group(self, job: str) -> str:

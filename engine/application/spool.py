@@ -1,4 +1,4 @@
-"""A temporary file that holds an answer until all of it is known."""
+"""Temporary file that holds an answer until it is complete."""
 
 from __future__ import annotations
 

@@ -158,7 +158,10 @@ def _reviewed(state: State, account: JobAccount | None, data: UsageReviewed, eve
 
 
 def _review_goes_on(state: State, job: Job, next_: int, event: Event[Data]) -> None:
-    """Store the progress of a job's review. Step 0 belongs to a review of all jobs; the later of two reviews is the cause."""
+    """Store the progress of a job's review.
+
+    Step 0 begins the job's part of a review of all jobs, whose event becomes the cause unless a later review is pending.
+    """
     if next_ == 0 and (job.review < 0 or not job.review_cause or job.review_at <= state.sweep_at):
         job.review_cause = event.causationid
     if job.review < 0 <= next_:

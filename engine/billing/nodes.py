@@ -128,7 +128,7 @@ def _learn(node: Node, fact: NodeFact) -> Micros | None:
 
 
 def _repeated(node: Node, fact: NodeFact | None, begin: Micros, end: float) -> Iterator[NodeFact]:
-    """Yield a fact again from its first repetition within bounds, under the id of its first event, and remove that repetition."""
+    """Yield a fact as valid from its first repetition between two times, with its original event id; remove that repetition."""
     moment = next((moment for moment in node.repeats if begin <= moment <= end), None)
     if fact is not None and moment is not None:
         node.repeats.remove(moment)

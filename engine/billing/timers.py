@@ -36,7 +36,7 @@ def schedule_waiting(state: State, job: Job, attempt: Attempt, reported: Event[D
 
 
 def advance(state: State, job: str, attempt: Attempt) -> None:
-    """Move a scheduled attempt to an end of a month within that hour, which a new price book may introduce."""
+    """Reschedule an attempt for an end of a month in the hour before its mark, which a new price book may introduce."""
     if attempt.due is not None and attempt.marked < (end := month_of(attempt.due - HOUR, state.book.time_zone).end) < attempt.due:
         state.set_due(job, attempt, end)
         touch(state, job, attempt)

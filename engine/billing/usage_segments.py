@@ -70,7 +70,7 @@ def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micro
 
 
 def _phases(attempt: Attempt, reservations: Iterable[Reservation]) -> list[tuple[SegmentKind, Point]]:
-    """Return the phases after the first waiting, with the points that begin them."""
+    """Return the phases after the initial `queued`, each with the point that begins it."""
     known: list[tuple[SegmentKind, Point]] = []
     if attempt.bound is not None:
         known.append(("bound", attempt.bound))

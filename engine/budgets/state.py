@@ -1,6 +1,7 @@
 """The state of the budgets shard: budgets of each tenant, and the totals of its invoices by month.
 
-A snapshot is of one moment, because all records have one subject. So recovery absorbs no fact twice, which a sum could not detect;
+All records have one subject, so one commit writes all changed ones, and a snapshot has the state at a single position.
+So recovery absorbs no fact twice, which a sum could not detect;
 a sequence per job could, but then the state would grow with jobs rather than with tenants and months.
 """
 
@@ -21,8 +22,8 @@ from engine.events.inputs import OTHER, ObjectApplied, ObjectDeleted
 from engine.events.times import Micros, format_time
 
 KEPT_MONTHS: Final = 13
-"""Months kept: that of the newest recorded time and the twelve before it. Later facts about an older month are compared with no
-budget. (Months ahead, from a wrong clock, are kept until they are old.)"""
+"""Months kept: that of the newest recorded time and the twelve before it. Later facts about an older month are not compared
+with its budget. (Months ahead, from a wrong clock, are kept until they are old.)"""
 
 LAST_MONTH: Final = "2199-12"
 """The last month that is compared with a budget: all months up to it fit into a tenant's record. With a bound that followed the

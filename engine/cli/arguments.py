@@ -85,7 +85,7 @@ def in_order(first: str | None, last: str | None, options: str) -> tuple[int | N
         options: what they are called, for the error: `--since is later than --until`.
 
     Raises:
-        ValueError: one is no time, or the first is later than the last, so nothing could lie between them.
+        ValueError: one is not a time, or the first is later than the last.
     """
     begin, end = (None if text is None else moment(text) for text in (first, last))
     if begin is not None and end is not None and begin > end:

@@ -20,7 +20,7 @@ def tool(name: str, noun: str, command: str) -> ModuleType:
         command: command to run in a checkout, for the message.
 
     Raises:
-        ValueError: this is an installation.
+        ValueError: Lahar does not run from a checkout.
     """
     folder = _ROOT / "benchmarks"
     there = (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()

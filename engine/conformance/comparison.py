@@ -1,7 +1,7 @@
 """Compares a conformance case's expectation with the outcome of the rules.
 
-Only the expectation's keys count. Names of pods are sets, resources and durations compare by value, and `reason_contains` is not
-compared at all.
+Only the expectation's keys count. Names of pods are compared as sets, resources and durations by value; `reason_contains` is not
+compared.
 """
 
 from __future__ import annotations

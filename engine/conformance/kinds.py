@@ -1,6 +1,6 @@
 """Kinds of conformance cases, each run by the rules that the stages call.
 
-A case is JSON; what it leaves out is 0, null or empty. Nothing is defaulted as a manifest's fields would be: `max_retry: 0` is 0.
+A case is JSON; omitted fields are 0, null or empty. The defaults of manifests do not apply: `max_retry: 0` is 0.
 """
 
 from __future__ import annotations
@@ -245,4 +245,4 @@ KINDS: Final[Mapping[str, Callable[[Content], Outcome]]] = {
     "validation": _validation,
     **SCHEDULING_KINDS,
 }
-"""Kind of case → the function that puts it to the rules."""
+"""Function that runs a case by the rules, by kind of case."""

@@ -29,7 +29,7 @@ class CaseResult:
 
 
 def run_cases(lines: Iterable[bytes], file_name: str) -> Iterator[CaseResult]:
-    """Run the cases of one file. Nothing in it ends the run: a case that cannot be read or run is a failure of its line.
+    """Run the cases of one file. A case that cannot be read or run counts as a failure of its line; the run continues.
 
     Args:
         lines: the file's lines; blank ones are skipped.

@@ -126,4 +126,4 @@ SCHEDULING_KINDS: Final[Mapping[str, Callable[[Content], dict[str, Any]]]] = {
     "tdm_predicate_score": _tdm_predicate_score,
     "tdm_victims": _tdm_victims,
 }
-"""Kind of case → the function that puts it to the rules."""
+"""Function that runs a case by the rules, by kind of case."""

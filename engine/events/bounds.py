@@ -80,7 +80,7 @@ MOMENT_BYTES: Final = 16 << 20
 """Data of these inputs, and of one append by `ingest`: ten times the data of as many ordinary pods."""
 
 UNREADABLE: Final = 100
-"""Entries of one List or array that are no objects and become dead letters of their own. `[1,1,1…` has one in two bytes."""
+"""Entries of one List or array that are no objects and become dead letters of their own. `[1,1,1…` has one per two bytes."""
 
 FILE_BYTES: Final = 64 << 20
 """A file of manifests, which is read whole: it is applied only if all of it can be read."""

@@ -26,13 +26,13 @@ _attributes: Final[Callable[[Event[Any]], tuple[object, ...]]] = attrgetter(*_AT
 
 
 def faults_of(event: Event[Any], state: State, account: JobAccount, cause: str) -> Iterator[str]:
-    """Yield what is wrong with an event about a job: the product's own code makes it again.
+    """Yield the faults of an event about a job, compared with the event that the billing stage's code creates.
 
     Args:
-        event: one of the billing stage's.
-        state: of the shard that wrote it, by what it had taken and written before.
-        account: the job.
-        cause: id of the last job event that the shard had taken; empty: it had taken none.
+        event: event of the billing stage.
+        state: state of the shard that wrote it, from its earlier inputs and outputs.
+        account: account of the job.
+        cause: id of the last job event that the shard had absorbed; empty: none.
     """
     data = event.data
     timed = isinstance(data, UsageReviewed) or data.at_mark
@@ -56,7 +56,7 @@ def faults_of(event: Event[Any], state: State, account: JobAccount, cause: str) 
 
 
 def _of_attributes(event: Event[Any], expected: Event[Any]) -> Iterator[str]:
-    """Yield what is wrong with an event beside its data."""
+    """Yield the faults of an event's attributes."""
     if event.sequence != expected.sequence:
         yield f"has sequence {event.sequence} after {expected.sequence - 1}"
     elif _attributes(event) != _attributes(expected):
@@ -66,7 +66,7 @@ def _of_attributes(event: Event[Any], expected: Event[Any]) -> Iterator[str]:
 
 
 def _of_review(event: Event[UsageReviewed], factory: EventFactory) -> Iterator[str]:
-    """Yield what is wrong with the progress of a review; which step comes next is not computed again."""
+    """Yield the faults of a review's progress; the choice of its next step is not recomputed."""
     data, state = event.data, factory.state
     if data.mark is None:
         if event.causationid == state.sweep_cause:
@@ -81,7 +81,7 @@ def _of_review(event: Event[UsageReviewed], factory: EventFactory) -> Iterator[s
 
 
 def _of_record(data: UsageRecorded, factory: EventFactory, attempt: Attempt) -> Iterator[str]:
-    """Yield what is wrong with a record or a reversal."""
+    """Yield the faults of a record or a reversal."""
     account, back = factory.account, data.reverses
     standing = _standing(attempt, data, *((data.record, None) if back is None else (back.record, back.period)))
     if back is None:
@@ -116,7 +116,7 @@ def _of_record(data: UsageRecorded, factory: EventFactory, attempt: Attempt) -> 
 
 
 def _of_withdrawal(data: UsageWithdrawn, factory: EventFactory, attempt: Attempt) -> Iterator[str]:
-    """Yield what is wrong with a withdrawal. Earlier builds said neither the tenant nor the amount."""
+    """Yield the faults of a withdrawal. Withdrawals of earlier builds lack tenant and amount."""
     state, account = factory.state, factory.account
     found = _standing(attempt, data, data.record, data.period)
     void = [part(run, max(run.start, data.start), min(run.end, data.end)) for run in found]
@@ -126,7 +126,7 @@ def _of_withdrawal(data: UsageWithdrawn, factory: EventFactory, attempt: Attempt
     if data.uid != attempt.uid:
         yield f"has uid {data.uid!r}; expected {attempt.uid!r}"
     if any(run.terms >= len(account.job.terms) for run in void):
-        return  # a record before it refers to them, and was named
+        return  # reported for the record that refers to them
     whose = sorted({(account.job.terms[run.terms].tenant, account.job.terms[run.terms].kind) for run in void})
     if (data.tenant or data.amount is not None) and whose != [(data.tenant, data.job_kind)]:
         yield f"is of {(data.tenant, data.job_kind)}; expected {', '.join(map(str, whose))}"
@@ -154,5 +154,5 @@ def _sum(charges: Iterable[Charge]) -> str:
 
 
 def stretch(run: Run) -> str:
-    """Return what a run is, and its times."""
+    """Return a description of a run: record, kind, start and end."""
     return f"{run.record} {run.kind} from {format_time(run.start)} to {format_time(run.end)}"

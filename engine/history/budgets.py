@@ -1,4 +1,4 @@
-"""Budgets: what is spent of them, and a check of the recorded threshold crossings."""
+"""Spending against budgets, and a check of the recorded threshold crossings."""
 
 from __future__ import annotations
 

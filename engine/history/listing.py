@@ -43,7 +43,7 @@ class Filter:
     reasons: frozenset[str] = frozenset()
     """Reason of the job, or of one of its open or closed attempts."""
     since: Micros | datetime | str | None = None
-    """Time since which the job's phase has changed, in any form of `as_of`; opening counts."""
+    """Earliest time of the job's opening or last change of phase, in any form of `as_of`."""
     other: bool = False
     """Include jobs of kind `Other`: pods of services."""
     name: str | None = None

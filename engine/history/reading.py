@@ -91,8 +91,8 @@ def _places(log: SearchableLog, job: str, effects: Sequence[Record]) -> Iterator
     """Yield candidate records for the inputs that caused some events of a job, most likely first.
 
     A shard processes an input right before it writes the events, so the input is the last record before one of the offsets in the
-    record's basis. For a held input it is not: search the job's own inputs, those with the id that the job claims, then the
-    cluster's.
+    record's basis. A held input was read earlier: search the inputs with the job's id, those with the id that
+    the job claims, then the topic `cluster`.
     """
     inputs = {number: read_partitions(log, INPUTS, number) for number in {effect.partition.number for effect in effects}}
     taken = {

@@ -67,7 +67,7 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
     Args:
         log: an embedded log; it is only read.
         stage: the stage.
-        number: which shard.
+        number: number of the shard, from 0.
 
     Raises:
         LogError: the log cannot be read.

@@ -30,7 +30,7 @@ _ALL: Final = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a subscription begins."""
+    """Start of a subscription."""
 
     at: Literal["beginning", "now", "token", "time"] = "beginning"
     token: str = ""
@@ -82,7 +82,7 @@ class Subscription:
 
         Args:
             log: any log.
-            start: where to begin; default the beginning.
+            start: start of the subscription; default: the beginning.
             wanted: conditions on events; default all.
             topic: topic to read.
 
@@ -111,7 +111,7 @@ class Subscription:
         self._look = True
         """A partition's buffer is empty; all empty ones are read before the next event is chosen."""
         self.jobs: dict[str, LabelledJob] = {}
-        """Jobs that are not forgotten, if the events that are wanted depend on them."""
+        """Unforgotten jobs by id; empty unless a condition needs the job's state."""
         if self._wanted.asks_for_jobs and topic == "job-events":
             self._learn_jobs()
 

@@ -1,4 +1,4 @@
-"""The inputs of a shard, taken again as far as its outputs show that it had taken them."""
+"""Replay of a shard's inputs, up to the offsets that its outputs show as processed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engine.processor.stage import Stage
 
 
 class TakenInputs:
-    """Reads a shard's inputs partition by partition; those that it dead-lettered are left out."""
+    """Replays a shard's inputs partition by partition, without those that it dead-lettered."""
 
     def __init__(self, log: SearchableLog, stage: Stage[Any], number: int, absorb: Callable[[Event[Data]], object]) -> None:
-        """Read nothing yet.
+        """Start before the first input.
 
         Args:
-            log: has the inputs.
+            log: log with the inputs.
             stage: the stage.
             number: number of the shard, from 0.
             absorb: called with each input.
@@ -35,7 +35,7 @@ class TakenInputs:
 
     @property
     def are_all(self) -> bool:
-        """Whether no input is left to take."""
+        """True if no input is left to replay."""
         return not any(
             (*partition, record.offset) not in self._dead
             for partition, offset in zip(self._partitions, self._offsets, strict=True)
@@ -43,10 +43,10 @@ class TakenInputs:
         )
 
     def up_to(self, vector: Iterable[int]) -> None:
-        """Take the inputs before these offsets, one for each partition, that were not taken yet.
+        """Replay further inputs, up to these offsets (exclusive), one offset per partition.
 
         Raises:
-            LogError: they cannot be read.
+            LogError: the inputs cannot be read.
         """
         for place, end in enumerate(vector):
             partition = self._partitions[place]

@@ -32,14 +32,14 @@ _GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "Aborted": ("■", "bold"),
     "Terminated": ("■", "bold"),
 }
-"""How a phase is drawn: a character one column wide, and its style."""
+"""Character, one column wide, and style of each phase."""
 
 _CLOSING: Final = frozenset({"Succeeded", "Completed", "Failed", "Lost", "Terminated"})
 """Phases drawn as one mark at their beginning."""
 
 _NARROWEST: Final = 10
 _PHASES: Final = 12
-"""Number of the job's last phases that are written out."""
+"""Maximum number of phases of the job written with their times: the last ones."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Timeline:
     tracks: list[Track]
     start: int
     end: int
-    """The latest known moment."""
+    """Latest start of a phase."""
 
     def document(self) -> dict[str, Any]:
         """Return the timeline as JSON."""
@@ -140,7 +140,7 @@ def _label(all_tracks: Sequence[Track], place: int) -> str:
 
 
 def _end(track: Track) -> str:
-    """Return the current phase in words, with reason and exit code; for an attempt that ran, also how long."""
+    """Return the current phase in words, with reason and exit code; for an ended attempt, also its run time."""
     last = track.intervals[-1]
     words = [last.phase]
     if last.reason and last.reason != last.phase:

@@ -59,8 +59,8 @@ def why_job(
 ) -> Explanation | None:
     """Explain why a job is in its phase; `None` if the history has no job.
 
-    The details depend on the phase: pending reasons, the actor that stopped it, the attempts that failed first, and always the
-    incidents on the way; the causes end with a report of its owner or a person's command.
+    The details depend on the phase: pending reasons, the actor that stopped the job, the attempts that failed first. Incidents are
+    always included. The chain of causes ends with a report of the job's owner or a person's command.
 
     Args:
         history: events of the job.

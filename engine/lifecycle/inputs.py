@@ -219,7 +219,7 @@ def _move(factory: EventFactory, job: Job, root: Job, event: Event[PodObserved |
 def _ends_a_moment(job: Job, listed: Literal["more", "last"] | None) -> bool:
     """Return true if the pods observed so far show the job consistently.
 
-    They do at the last pod of a List; if that is missing because the List was truncated, at the next observation of a pod.
+    True at the last pod of a List; if the List was truncated and lacks it, at the next observation of a pod.
     """
     return listed == "last" or (listed is None and not job.live and job.finished is None)
 

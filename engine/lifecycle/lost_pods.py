@@ -115,9 +115,10 @@ def _ask_again(factory: EventFactory, job: Job, attempt: Attempt) -> int | None:
 
 
 def _next(since: int, wait: int, last: int) -> int:
-    """Return the end of the wait that includes `last`. Each wait is as long as all before it together, so few of them cover a year.
+    """Return the end of the wait that begins at `last`, or at `since` if that is later.
 
-    An engine that was stopped for a long time fires every timer of that time.
+    Each wait is as long as all before it together, so few of them cover a year. After a long stop, the engine fires every timer
+    that came due meanwhile.
     """
     return max(since, last) + max(last - since, wait)
 

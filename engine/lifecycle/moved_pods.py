@@ -1,7 +1,7 @@
 """Moves of pods to the job above theirs, which became known after they were recorded: each at most once, while the attempt is open.
 
 A Spark executor may be read before its driver's pod, or a pod before the objects of its chain of controllers. Its attempt then
-belongs to the job that it named first. Once an observation shows the job above that, the whole attempt belongs to that job.
+belongs to the job that it named first. Once an observation shows a job above that one, the attempt moves there as a whole.
 """
 
 from __future__ import annotations

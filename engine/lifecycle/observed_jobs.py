@@ -24,7 +24,7 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 MOVED: Final = "Moved"
 """Reason of a job without pods, because all have moved to the job of which it is a part."""
 _TRACE: Final = "Trace"
-"""Kind of an imported job: a trace reports each pod's end after the job's."""
+"""Kind of jobs imported from a trace, which reports the ends of a job's pods after the job's own end."""
 
 
 def has_moved(job: Job) -> bool:
@@ -173,7 +173,7 @@ def _revision(factory: EventFactory, job: Job, seen: JobObserved, spec: JobSpec)
 def follow_attempts(factory: EventFactory, job: Job, time: int) -> Events:
     """Change the job's phase after one of its attempts has changed.
 
-    While only earlier pods of its replicas live, whose later pods have moved to another job, the phase stays.
+    The phase stays while the only live pods are earlier ones of replicas whose later pods have moved to another job.
     """
     expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
     moved = not job.live and bool(job.attempts) and job.counts == Counters()

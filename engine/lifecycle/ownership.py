@@ -60,10 +60,10 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
 
 
 def _first_job(state: ShardState, cluster: str, pod: PodObserved) -> Job | None:
-    """Return the job with the attempt of a pod, whichever job the pod names by now, or with that of its controller.
+    """Return the job that has a pod's attempt, regardless of the job that the pod names now, or else the job of its controller.
 
-    The latter is the job of the pod that controls it, or of other pods with its controller, unless the job that it names itself is
-    known. `None`: no job has either. Pods controlled by a replica of a managed job are not replicas of that job.
+    That is the job of the controlling pod; or the job of other pods with the same controller, unless the job that the pod names is
+    known. `None`: neither exists. Pods controlled by a replica of a managed job are not replicas of that job.
     """
     known = state.pod_jobs.get((cluster, pod.namespace), {})
     if pod.uid in known:

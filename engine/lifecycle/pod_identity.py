@@ -98,7 +98,7 @@ def _earlier(job: str, attempt: Attempt) -> EarlierAttempt:
 def start(factory: EventFactory, job: Job, pod: PodObserved) -> Events:
     """Start the attempt of an unknown pod.
 
-    The pod takes over the index of an older one. If that was last observed alive and not being deleted, its end was missed. (An
+    The pod takes over the index of an older one, whose end was missed if it was last observed alive and not being deleted. (An
     indexed Job may run both while the older one is being deleted.)
     """
     name = pod.task or MAIN

@@ -1,7 +1,7 @@
 """Index of jobs by the pods of their attempts: one pod is one attempt of one job.
 
-The same holds for objects between a job and its pods: the pods that one controls belong to the job of the first of them, even if a
-later command read less of their chain.
+Objects between a job and its pods are indexed too: all pods that such an object controls belong to the job of its first pod, even
+if a later command read less of their chain of controllers.
 """
 
 from __future__ import annotations
@@ -95,5 +95,5 @@ def awaits_controller(state: ShardState, cluster: str, pod: PodObserved) -> bool
 
 
 def controller_known(state: ShardState, job: Job) -> bool:
-    """Return true if the pod for whose uid pods wait is an attempt of a job by now."""
+    """Return true if the controller of waiting pods, a pod with the job's id as uid, is an attempt of a job by now."""
     return any(job.id in state.pod_jobs.get(where, {}) for where in job.waiters)

@@ -258,7 +258,7 @@ class LifecycleStage:
         return None if finished is None else (finished[0] + self.forget_after, finished[1])
 
     def _forgotten_first(self, state: ShardState) -> tuple[int, str] | None:
-        """Return the same if it is due before the earliest timer."""
+        """Return the result of `_next_forgotten` if it is due before the earliest timer; otherwise `None`."""
         forgotten = self._next_forgotten(state)
         return forgotten if forgotten is not None and (not state.timers or forgotten < state.timers[0][:2]) else None
 

@@ -22,9 +22,9 @@ RELEASED: Final = 100
 RELEASED_BYTES: Final = 256 << 10
 """Bytes of released inputs after which a step ends: 60 ms."""
 WORK: Final = 25_000
-"""Work (`EventFactory.work`) after which a step ends: 100 ms. One input, or one end, may exceed it by as much again."""
+"""Work (`EventFactory.work`) after which a step ends: 100 ms. One input or one attempt's end may exceed it by as much again."""
 RAISING: Final = 10
-"""Work of one raised event, in examined pods. That number of raise rules halves a step."""
+"""Work of one raised event, counted in examined pods. A job with this many raise rules for replicas has steps of half the size."""
 IN_VAIN: Final = "the job has not come"
 """Reason of a step that releases pods whose wait for their job has expired."""
 PACE: Final = 50_000

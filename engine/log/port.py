@@ -198,7 +198,7 @@ class Log(Protocol):
         Otherwise it reaches at least the offset that `end` returned before. An empty list means that there is no such record.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
 
     def end(self, partition: Partition) -> int:
@@ -218,7 +218,7 @@ class Log(Protocol):
         """Return a consumer's next offset by partition, without the partitions that it never read.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
@@ -234,7 +234,7 @@ class Log(Protocol):
         """Return position and snapshot of a shard without opening it; `None` if it was never opened.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
@@ -261,7 +261,7 @@ class ReadsTogether(Protocol):
 
         Raises:
             LogUnavailableError: no broker answers.
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
 
 
@@ -291,7 +291,7 @@ class Searchable(Protocol):
         For input topics it reads the key's whole partition; for other topics too, unless `finds_by_key`.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
 
     def scan(
@@ -306,7 +306,7 @@ class Searchable(Protocol):
                 records form a token with which a later scan continues without gap or repetition.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
 
 

@@ -104,7 +104,7 @@ class SqliteLog:
         """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer if together they exceed `READ_BYTES`.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
         return self._some(selection(partition, '"offset" >= ?'), (start, limit), partition)[1]
 
@@ -128,7 +128,7 @@ class SqliteLog:
         """Return position and snapshot of a shard without opening it; `None` if it was never opened.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
         return SqliteShard.look(self._file, shard)
 
@@ -162,7 +162,7 @@ class SqliteLog:
         """Return a consumer's next offset by partition.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
         found: dict[Partition, int] = {}
         for crc, *covered in self._file.all('SELECT crc, name, topic, partition, "offset" FROM cursors WHERE name = ?', (name,)):
@@ -189,7 +189,7 @@ class SqliteLog:
         """Yield all committed records of some topics with this key, in commit order.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
         partitions = [
             Partition(topic, number)
@@ -204,7 +204,7 @@ class SqliteLog:
         """Yield the records of some topics in commit order, up to the end offsets at the first iteration.
 
         Raises:
-            LogDamagedError: what is stored does not match its checksum.
+            LogDamagedError: stored bytes do not match their checksum.
         """
         condition = "" if types is None else f" AND type IN ({','.join('?' * len(types))})"
         partitions = [Partition(topic, number) for topic in topics for number in range(self._counts[topic])]

@@ -36,7 +36,7 @@ def child_survives(attempt: Callable[[], object], seconds: float, *, least: floa
         return _untried(error)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the wall time bounds a copied lock
+            warnings.simplefilter("ignore", DeprecationWarning)  # about copied locks: the time limit ends a wait for one
             child = os.fork()
     except OSError as error:
         os.close(reader)
@@ -51,7 +51,7 @@ def child_survives(attempt: Callable[[], object], seconds: float, *, least: floa
         return bool(poller.poll(patience * 1000)) and os.read(reader, 1) == _LIVED
     finally:
         os.close(reader)
-        with suppress(OSError):  # another thread has waited for it
+        with suppress(OSError):  # another thread has reaped the child
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 

@@ -22,7 +22,7 @@ def sharded_by(stage: Stage[Any]) -> Topic | None:
 
 
 def takes_inputs(stage: Stage[Any]) -> bool:
-    """Return true if a stage's shards divide producers' inputs among them, rather than outputs of other stages."""
+    """Return true if a stage has one shard per partition of a topic that producers write, not of another stage's outputs."""
     return sharded_by(stage) in INPUT_TOPICS
 
 

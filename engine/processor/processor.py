@@ -26,7 +26,7 @@ from engine.processor.stage import Stage, TakesTurns
 from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
 
 _BATCH: Final = 500
-"""Maximum number of inputs per transaction. Twice as many double the longest pause and save 1 % of the work on SQLite."""
+"""Maximum number of inputs per transaction. Doubling it doubles the longest pause and saves 1 % of the work on SQLite."""
 
 _SHORTEST_REST: Final = 0.001
 
@@ -181,7 +181,7 @@ class Processor(ShardView[S]):
     def _in_turn(self, record: Record) -> bool:
         if self._takes_turns is None:
             return False
-        if self._waiting_fact is None or self._waiting_fact[0] is not record:  # asked again before each earlier input
+        if self._waiting_fact is None or self._waiting_fact[0] is not record:  # called again before each earlier input
             try:
                 self._waiting_fact = record, decode(record.message)
             except EventError:

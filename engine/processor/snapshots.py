@@ -205,7 +205,7 @@ class Snapshots:
         self._every = every
         self._hashes = loaded.hashes
         self._total = sum(loaded.hashes.values())
-        self._dirty: OrderedDict[str, _Dirty] = OrderedDict()  # a dict scans all popped entries to find its first one
+        self._dirty: OrderedDict[str, _Dirty] = OrderedDict()  # finding the first entry of a dict scans all popped ones
         self._count = 0
         self._unwritten = 0
         self._exact = frozenset(stage.exact)

@@ -41,7 +41,7 @@ class Counting(Protocol[S_contra]):
 
 @runtime_checkable
 class TakesTurns(Protocol[S_contra]):
-    """A stage of jobs that acts on some facts of the cluster at once, and therefore not before their recorded time."""
+    """A stage of jobs that acts at once on some facts of the cluster, which are therefore not processed early."""
 
     def in_turn(self, state: S_contra, event: Event[Data]) -> bool:
         """Return true if a fact waits for inputs about jobs that were recorded before it."""

@@ -1,4 +1,4 @@
-"""Inputs of the shard: facts of clusters, and events of all jobs. Total."""
+"""Application of inputs to the shard's state: cluster facts, and events of all jobs; must not fail."""
 
 from __future__ import annotations
 

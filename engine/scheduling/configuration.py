@@ -73,7 +73,7 @@ class Arguments(dict[str, Any]):
         """Return a finite number.
 
         Raises:
-            ConfigurationError: it is none.
+            ConfigurationError: the value is not a finite number.
         """
         self.asked.add(name)
         value = self.get(name, default)
@@ -87,7 +87,7 @@ class Arguments(dict[str, Any]):
         """Return a truth value, given as such or as `true` or `false`.
 
         Raises:
-            ConfigurationError: it is none.
+            ConfigurationError: the value is not a truth value.
         """
         self.asked.add(name)
         value = self.get(name, default)

@@ -41,7 +41,7 @@ def _beyond(one: Amounts, other: Amounts) -> Amounts:
 
 
 class _OfJob(NamedTuple):
-    """Summands of one job."""
+    """Contribution of one job to the sums."""
 
     queue: str
     outstanding: Amounts

@@ -202,7 +202,7 @@ class AgentApp(faust.App):
             self._forget(tps)
 
     def _forget(self, tps: set[TP]) -> None:
-        """Drop the state of partitions, including new ones: a record in flight at the loss may have left some."""
+        """Drop the state of partitions, also of new ones: a record in delivery when they were lost may have left some."""
         places = {Place(*tp) for tp in tps}
         for delivery in self.deliveries:
             delivery.progress.forget(places)

@@ -254,7 +254,7 @@ class Consumer(driver.Consumer):
         self.app.flow_control.suspend()
         await super().on_partitions_assigned(assigned, generation_id)
         if not assigned:
-            # Faust looks for no offsets without partitions, so the app must be notified.
+            # Faust looks up no offsets if no partition is assigned, so the app is notified here.
             self.add_future(self._left_without())
 
     async def _left_without(self) -> None:

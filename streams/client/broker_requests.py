@@ -245,7 +245,7 @@ class Wire:
         """Return the id of the broker that leads a partition.
 
         Raises:
-            StaleMetadata: none does at this moment, as far as is known.
+            StaleMetadata: the metadata has no leader of the partition.
         """
         leader: int | None = self.client.cluster.leader_for_partition(partition)
         if leader is None or leader < 0:

@@ -36,7 +36,7 @@ class Gang(Plugin):
         return is_ready(job)
 
     def job_order(self, job: Job) -> float:
-        """Order jobs that are not ready first."""
+        """Order by readiness: jobs that are not ready come first."""
         return float(is_ready(job))
 
     def job_ready(self, job: Job) -> bool:

@@ -83,7 +83,7 @@ class Proportion(LimitsQueues):
         return (-queue.priority, portion.share)
 
     def share_of(self, queue: Queue) -> QueueShare | None:
-        """Return the share that a queue with jobs deserves."""
+        """Return a queue's deserved resources, limit and share; `None`: it has no jobs."""
         portion = self._portions.get(queue.name)
         return None if portion is None else QueueShare(self.NAME, portion.deserved, portion.limit, portion.share)
 

@@ -185,8 +185,8 @@ def _freed(job: Job) -> tuple[float, float]:
 def _fewest(session: Session, candidates: Sequence[Job], fits: Fits) -> list[Job] | None:
     """Return the fewest victims without which a job fits; of sets of one size the cheapest.
 
-    Exact while there are few sets of a size. Otherwise the largest jobs are added until it fits, then those that are not needed
-    are spared, the most costly first.
+    Exact up to the first size with too many sets to try (`_SINGLE`, `_EXACT`). Beyond it the largest jobs are added until the job
+    fits, then those that are not needed are spared, the most costly first.
 
     Args:
         session: the session.
