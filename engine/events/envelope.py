@@ -126,14 +126,25 @@ _WRITERS: Final[dict[type[Data], Callable[[Data], bytes]]] = {}
 _READERS: Final[dict[type[Data], Callable[[bytes], Data]]] = {}
 
 
+def _json(data: Data) -> bytes:
+    """Return data as JSON. `Encoder.encode` leaves the room that it grew to with the bytes, a third more in memory."""
+    buffer = bytearray()
+    _ENCODER.encode_into(data, buffer)
+    return bytes(buffer)
+
+
 def _writer(cls: type[Data]) -> Callable[[Data], bytes]:
-    # Of arbitrary JSON msgspec writes some numbers otherwise, and of an input it writes `arrived` last.
+    # Of arbitrary JSON msgspec writes some numbers otherwise, of an input it writes `arrived` last, and it refuses subclasses of
+    # text and numbers, such as NumPy's texts from a program.
     by_pydantic = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
 
     def write_input(data: Data) -> bytes:
-        return _ENCODER.encode(data) if getattr(data, "arrived", None) is None else by_pydantic(data)
+        try:
+            return _json(data) if getattr(data, "arrived", None) is None else by_pydantic(data)
+        except TypeError:
+            return by_pydantic(data)
 
-    found = by_pydantic if has_any(cls) else write_input if cls.TOPIC in INPUT_TOPICS else _ENCODER.encode
+    found = by_pydantic if has_any(cls) else write_input if cls.TOPIC in INPUT_TOPICS else _json
     _WRITERS[cls] = found
     return found
 

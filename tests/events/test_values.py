@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from engine.events.envelope import encode
 from engine.events.examples import example
 from engine.events.fast_decoder import has_any
+from engine.events.values import OddlyWritten
 from engine.events.vocabulary import TYPES, Data, adapter
 from statemachines.value import Value
 
@@ -43,6 +44,17 @@ def expected(value: Any) -> Any:
 
 def written(value: Any) -> bytes:
     return encode(replace(example(value.TYPE), data=value)).data if isinstance(value, Data) else encode_part(value)
+
+
+class Text(str):
+    """Text of a library, as NumPy has one."""
+
+
+def test_inputs_hold_subclasses_of_texts_and_numbers():
+    command: Any = example("lahar.command.issued.v2").data
+    row: Any = example("lahar.pod.observed.v1").data
+    assert written(replace(command, by=Text("ann"))) == written(replace(command, by="ann"))
+    assert written(replace(row, exit_code=OddlyWritten(0x89))) == written(replace(row, exit_code=137))
 
 
 def test_data_of_events_are_values():

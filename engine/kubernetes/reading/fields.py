@@ -42,13 +42,13 @@ def whole(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST:
-        return value
+        return int(value)
     return None
 
 
 def code(value: object) -> int | None:
     """Return the value if it is an exit code, a signed 32-bit integer, as on Windows; otherwise `None`."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST + 1 else None
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST + 1 else None
 
 
 def moment(value: object) -> int | None:
