@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -40,7 +41,11 @@ class OpenLog:
     @classmethod
     def opened(cls, settings: Settings, *, create: bool = False, readonly: bool = True) -> Self:
         """Open the log of a command's settings; arguments and errors as of `engine.runtime.opening.open_log`."""
-        return cls(open_log(settings.log, create=create, readonly=readonly), settings, hosted=False)
+        with ExitStack() as stack:
+            log = stack.enter_context(closing(open_log(settings.log, create=create, readonly=readonly)))
+            opened = cls(log, settings, hosted=False)
+            stack.pop_all()  # the log is closed with it
+        return opened
 
     @property
     def log(self) -> SearchableLog:
@@ -70,11 +75,10 @@ class OpenLog:
     def close(self) -> None:
         """Close the log. Idempotent."""
         self._closed = True
-        self._asking.close()
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-        self._log.close()
+        with closing(self._log), closing(self._asking):
+            if self._engine is not None:
+                self._engine.close()
+                self._engine = None
 
     def __enter__(self) -> Self:
         return self

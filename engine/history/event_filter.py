@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
+from engine.arguments import must_fit
 from engine.events import Data, Topic
 from engine.events.decisions import DecisionAccepted
 from engine.events.scheduling import JobExplained
@@ -41,6 +42,17 @@ class Selection:
     """Phases entered, at any level."""
 
     def __post_init__(self) -> None:
+        """Check types and phases; one phase or reason may be given as a text, several in any collection.
+
+        Raises:
+            RequestError: a condition has a wrong type, or is an empty text.
+            UnknownNameError: the phase is unknown.
+        """
+        must_fit("node", self.node, str | None)
+        for name in ("reasons", "phases"):
+            given: str | Collection[str] = getattr(self, name)
+            must_fit(name, given, str | Collection[str])
+            object.__setattr__(self, name, frozenset({given} if isinstance(given, str) else given))
         must_be_known("phase", self.phases, _PHASES)
 
     def passes(self, data: Data) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import lahar
+from engine.application.questions import Questions
 from engine.effects.notice import Notice
 from engine.effects.registry import Registry, callback
 from engine.events.jobs import JobOpened, JobPhaseChanged
@@ -119,9 +120,25 @@ def test_the_past_is_compared_selected_and_explained(log: lahar.Lahar) -> None:
     log.command("ml/train", "AbortJob")
     assert ("phase", None, "Aborting") in log.diff("2020-01-01", "now", "ml/train")
     assert "jobs_by_phase.Aborting" in [change.path for change in log.diff("2020-01-01", "now")]
-    (aborting,) = log.history("ml/train", lahar.Selection(phases=frozenset({"Aborting"})))
+    (aborting,) = log.history("ml/train", lahar.Selection(phases="Aborting"))
     assert aborting.type == "lahar.job.phase_changed.v1"
     assert "Aborting" not in log.why("ml/train", at=from_micros(submitted)).sentences()[0]
+
+
+@pytest.mark.parametrize("condition", [{"node": 3}, {"reasons": [1]}, {"phases": 4}, {"node": ""}])
+def test_a_selection_refuses_conditions_of_other_types(condition: dict[str, Any]) -> None:
+    with pytest.raises(lahar.RequestError, match=f"^{next(iter(condition))} "):
+        lahar.Selection(**condition)
+
+
+def test_a_log_is_closed_though_its_questions_fail_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = lahar.open("memory:")
+    closed: list[bool] = []
+    monkeypatch.setattr(opened.log, "close", lambda: closed.append(True))
+    monkeypatch.setattr(Questions, "close", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        opened.close()
+    assert closed == [True]
 
 
 def test_observations_become_jobs(log: lahar.Lahar) -> None:
@@ -473,6 +490,7 @@ def test_a_call_leaves_the_process_as_it_is(tmp_path: Path, monkeypatch: pytest.
 FOR_EVER = """
 import sys
 import lahar
+from engine.application.questions import Questions
 from engine.lifecycle.stage import LifecycleStage
 
 def decide(*_):
