@@ -26,6 +26,8 @@ class _SharedDefaults(StructMeta):
             if isinstance(value, str | Struct) and value:
                 shared.append((key, value))
         if shared:
+            if "__post_init__" in namespace:
+                raise TypeError(f"{name}.__post_init__ would not be called: its defaults are shared by one")
 
             def share(self: Struct) -> None:
                 for key, default in shared:

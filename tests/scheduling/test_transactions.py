@@ -125,6 +125,14 @@ def test_a_round_decides_the_same_after_one_that_was_discarded(seed):
     assert story(twice=True) == story(twice=False)
 
 
+def test_a_transaction_is_not_opened_in_another():
+    cluster = Cluster()
+    with cluster.transaction(), pytest.raises(RuntimeError, match="is open"), cluster.transaction():
+        pass
+    with cluster.transaction():
+        pass
+
+
 def writes_beside(session: Session, placement: object) -> None:
     for job in session.cluster.jobs.values():
         job.phase = "Inqueue"
@@ -137,11 +145,11 @@ def moves_beside(session: Session, placement: object) -> None:
 
 
 @pytest.mark.parametrize("bug", [writes_beside, moves_beside])
-def test_an_action_that_writes_beside_the_transaction_is_seen(monkeypatch, bug):
-    monkeypatch.setitem(ACTIONS, "backfill", bug)
+def test_an_action_that_writes_beside_the_transaction_is_seen(plant, bug):
+    plant(ACTIONS, "backfill", bug)
     assert any(faults(seed) for seed in range(5))
 
 
-def test_a_round_without_a_transaction_is_seen(monkeypatch):
-    monkeypatch.setattr(Cluster, "transaction", lambda self: nullcontext())
+def test_a_round_without_a_transaction_is_seen(plant):
+    plant(Cluster, "transaction", lambda self: nullcontext())
     assert any(faults(seed) for seed in range(5))

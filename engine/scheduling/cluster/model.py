@@ -74,18 +74,28 @@ class Cluster:
         """Discard what is written to tasks and jobs within the context, however it ends; one is open at a time.
 
         Counters that readers follow (revision, changes, the node table's clock) still only increase.
+
+        Raises:
+            RuntimeError: one is open.
         """
+        if self._transaction is not None:
+            raise RuntimeError("a transaction is open on this cluster")
         self._transaction = level = Transaction(self.move)
         try:
             yield
         finally:
             self._transaction = None
-            level.discard()
-            while self._former_jobs:
-                job, former = self._former_jobs.popitem()
-                if (job.phase, job.held, job.backing_off) != former:
-                    job.phase, job.held, job.backing_off = former
-                    self.note(job)
+            try:
+                level.discard()
+            finally:
+                self._restore_jobs()
+
+    def _restore_jobs(self) -> None:
+        while self._former_jobs:
+            job, former = self._former_jobs.popitem()
+            if (job.phase, job.held, job.backing_off) != former:
+                job.phase, job.held, job.backing_off = former
+                self.note(job)
 
     # Nodes ----------------------------------------------------------------------------------------------------------------
 
