@@ -89,7 +89,6 @@ SIMULATE = ["simulate", "--jobs", "3", "--gpus", "64"]
     ("place", "command"),
     [
         pytest.param("_write/encode", SIMULATE, id="event of a stage"),
-        pytest.param("_report/encode", SIMULATE, id="input of a simulated cluster"),
         pytest.param("_message/dump_json", ["ingest"], id="digest of an object without a version"),
         pytest.param("encode_job/dump_json", ["ingest"], id="record of a job at a commit"),
     ],
