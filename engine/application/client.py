@@ -180,16 +180,15 @@ class Lahar(Producer):
         return self._questions.ask(JobTables, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 
     def verify(self) -> Iterator[Verdict]:
-        """Yield for each shard whether its snapshot equals its history, and each input that it took has one outcome."""
+        """Return for each shard whether its snapshot equals its history, and each input that it took has one outcome."""
         from engine.history.input_check import InputCheck
         from engine.history.verify import verify_shard
         from engine.processor.partitions import shard_count
         from engine.runtime.stages import stages_of
 
-        for stage in stages_of(self._settings):
-            check = InputCheck(self.log, [topic for topic, _ in stage.inputs])
-            for number in range(shard_count(self.log, stage)):
-                yield verify_shard(self.log, stage, number, check)
+        log, stages = self.log, stages_of(self._settings)
+        checked = ((stage, InputCheck(log, [topic for topic, _ in stage.inputs])) for stage in stages)
+        return (verify_shard(log, stage, number, check) for stage, check in checked for number in range(shard_count(log, stage)))
 
     def status(self) -> list[ShardStatus]:
         """Return the position and lag of each shard."""

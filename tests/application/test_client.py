@@ -393,7 +393,7 @@ CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
     "partial": lambda log: log.partial(print),
     "timeline": lambda log: log.timeline("ml/train"),
     "status": lambda log: log.status(),
-    "verify": lambda log: list(log.verify()),
+    "verify": lambda log: log.verify(),
     "summary": lambda log: log.summary(),
     "what_if": lambda log: log.what_if(queues="queues.yaml"),
     "dead_letters": lambda log: log.dead_letters(),
