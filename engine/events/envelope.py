@@ -133,35 +133,40 @@ def _json(data: Data) -> bytes:
     return bytes(buffer)
 
 
+def _by_pydantic(cls: type[Data]) -> Callable[[Data], bytes]:
+    return partial(adapter(cls).serializer.to_json, exclude_defaults=True)
+
+
+def _input_json(data: Data) -> bytes:
+    # Of an input msgspec writes `arrived` last, and it refuses subclasses of text and numbers, such as NumPy's from a program.
+    try:
+        return _json(data) if getattr(data, "arrived", None) is None else _by_pydantic(type(data))(data)
+    except TypeError:
+        return _by_pydantic(type(data))(data)
+
+
 def _writer(cls: type[Data]) -> Callable[[Data], bytes]:
-    # Of arbitrary JSON msgspec writes some numbers otherwise, of an input it writes `arrived` last, and it refuses subclasses of
-    # text and numbers, such as NumPy's texts from a program.
-    by_pydantic = partial(adapter(cls).serializer.to_json, exclude_defaults=True)
-
-    def write_input(data: Data) -> bytes:
-        try:
-            return _json(data) if getattr(data, "arrived", None) is None else by_pydantic(data)
-        except TypeError:
-            return by_pydantic(data)
-
-    found = by_pydantic if has_any(cls) else write_input if cls.TOPIC in INPUT_TOPICS else _json
+    # Of arbitrary JSON msgspec writes some numbers otherwise.
+    found = _by_pydantic(cls) if has_any(cls) else _input_json if cls.TOPIC in INPUT_TOPICS else _json
     _WRITERS[cls] = found
     return found
 
 
-def _reader(cls: type[Data]) -> Callable[[bytes], Data]:
-    validator, decoder = cast("SchemaValidator", adapter(cls).validator), fast_decoder(cls)
+def _validated(cls: type[Data], content: bytes) -> Data:
+    data: Data = cast("SchemaValidator", adapter(cls).validator).validate_json(content, strict=True)
+    return data
 
-    def read(content: bytes) -> Data:
-        return cast("Data", validator.validate_json(content, strict=True))
+
+def _reader(cls: type[Data]) -> Callable[[bytes], Data]:
+    decoder = fast_decoder(cls)
 
     def read_fast(content: bytes) -> Data:
         try:
             return decoder(content)  # type: ignore[misc]  # there is one
         except REFUSED:
-            return read(content)
+            return _validated(cls, content)
 
-    found = _READERS[cls] = read if decoder is None else read_fast
+    found = _READERS[cls] = partial(_validated, cls) if decoder is None else read_fast
     return found
 
 
