@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from sys import intern
 from typing import Any, Final, get_args
+
+from msgspec.structs import replace
 
 from engine.events import Data, Event
 from engine.events.actions import EffectRequested
