@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
 from engine.events import Data, Event, Topic, decode, encode
 from engine.events.billing import UsageFailed, UsageRecorded, UsageWithdrawn
@@ -47,6 +47,7 @@ CREATE TABLE failed (
 ) WITHOUT ROWID
 """
 
+_START, _FINISH = 5, 6
 _COLUMNS: Final = 15
 _ORDER: Final = "ORDER BY period, start, job, task, place, attempt, record, sequence, finish"
 
@@ -146,7 +147,7 @@ class UsageTables:
         rows = run(f"SELECT rowid, * FROM usage WHERE {where}", values).fetchall()  # noqa: S608 - own names
         for rowid, *row in rows:
             run("DELETE FROM usage WHERE rowid = ?", (rowid,))
-            start, finish = row[5], row[6]
+            start, finish = row[_START], row[_FINISH]
             for begin, end in ((start, data.start), (data.end, finish)):
                 if data.record == "usage" and begin < end:
                     self._insert([(*row[:5], begin, end, *row[7:])])
@@ -167,9 +168,12 @@ class UsageTables:
 
     def runs(self, wanted: RunFilter) -> Iterator[Event[UsageRecorded]]:
         """Yield the valid runs in the order of exports, which is always the same for one log."""
+        from engine.billing.records import clipped  # noqa: PLC0415 - a list of jobs does not need billing
+
         conditions, given = _conditions(wanted)
         for row in self._connection.execute(f"SELECT * FROM usage {conditions} {_ORDER}", given):  # noqa: S608 - as above
-            yield _event(row)
+            event = _event(row)
+            yield replace(event, data=clipped(event.data, row[_START], row[_FINISH]))
 
     def failures(self, wanted: RunFilter, most: int) -> tuple[int, list[Failure]]:
         """Return the number of attempts that could not be charged, and the first of them; they have no month.
@@ -187,7 +191,7 @@ class UsageTables:
 
     def records(self, wanted: RunFilter) -> Iterator[Record]:
         """Yield the records of these runs."""
-        from engine.billing.records import records_of  # noqa: PLC0415 - a list of jobs does not need billing
+        from engine.billing.records import records_of  # noqa: PLC0415 - as above
 
         for event in self.runs(wanted):
             yield from records_of(event)
@@ -204,9 +208,7 @@ def _conditions(wanted: RunFilter) -> tuple[str, list[str]]:
 
 
 def _event(row: tuple[Any, ...]) -> Event[UsageRecorded]:
-    from engine.billing.records import clipped  # noqa: PLC0415 - as above
-
-    job, _, _, _, _, start, finish, _, sequence, _, _, cluster, ident, recorded, content = row
+    """Return the event of a run, before what was withdrawn of it is cut off."""
+    job, _, _, _, _, _, finish, _, sequence, _, _, cluster, ident, recorded, content = row
     message = Message(job, ident, "lahar/billing", UsageRecorded.TYPE, job, finish, recorded, sequence, job, "", cluster, content)
-    event: Event[Any] = decode(message, bounded=False)
-    return replace(event, data=clipped(event.data, start, finish))
+    return cast("Event[UsageRecorded]", decode(message, bounded=False))
