@@ -7,7 +7,7 @@ from functools import cache, wraps
 from inspect import Parameter, isfunction, signature
 from io import TextIOBase
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, BinaryIO, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, BinaryIO, Final, Literal, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from engine.controls import must_be_text, must_not_be_empty
 from statemachines.errors import LaharError
@@ -91,6 +91,20 @@ def must_fit(name: str, value: object, wanted: object) -> None:
             must_be_text(name, text)
     except ValueError as error:
         raise RequestError(str(error)) from None
+
+
+def set_of_texts(name: str, given: object) -> frozenset[str]:
+    """Return a text, or a collection of texts, as a set.
+
+    Args:
+        name: of the argument, for the error.
+        given: the argument.
+
+    Raises:
+        RequestError: it is neither.
+    """
+    must_fit(name, given, str | Collection[str])
+    return frozenset({given} if isinstance(given, str) else cast("Collection[str]", given))
 
 
 def _fits(value: object, wanted: object) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from engine.arguments import must_fit
+from engine.arguments import must_fit, set_of_texts
 from engine.events import Data, Topic
 from engine.events.decisions import DecisionAccepted
 from engine.events.scheduling import JobExplained
@@ -50,9 +50,7 @@ class Selection:
         """
         must_fit("node", self.node, str | None)
         for name in ("reasons", "phases"):
-            given: str | Collection[str] = getattr(self, name)
-            must_fit(name, given, str | Collection[str])
-            object.__setattr__(self, name, frozenset({given} if isinstance(given, str) else given))
+            object.__setattr__(self, name, set_of_texts(name, getattr(self, name)))
         must_be_known("phase", self.phases, _PHASES)
 
     def passes(self, data: Data) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Final, cast, get_type_hints
 
-from engine.arguments import must_fit
+from engine.arguments import must_fit, set_of_texts
 from engine.events.inputs import OTHER
 from engine.events.job_state import STATED, JobState
 from engine.events.outcomes import Accounted
@@ -57,10 +56,11 @@ class Filter:
             UnknownNameError: the phase is unknown.
         """
         for name, wanted in _conditions().items():
-            must_fit(name, getattr(self, name), wanted)
-        for name in _SEVERAL:
-            given: str | Collection[str] = getattr(self, name)
-            object.__setattr__(self, name, frozenset({given} if isinstance(given, str) else given))
+            given = getattr(self, name)
+            if name in _SEVERAL:
+                object.__setattr__(self, name, set_of_texts(name, given))
+            else:
+                must_fit(name, given, wanted)
         must_be_known("job phase", self.phases, JOB_PHASES)
         if self.since is not None:
             object.__setattr__(self, "since", moment_of(self.since))
@@ -90,7 +90,7 @@ class Filter:
 @cache
 def _conditions() -> dict[str, object]:
     """Return the allowed types of a filter's conditions."""
-    return get_type_hints(Filter) | dict.fromkeys(_SEVERAL, str | Collection[str])
+    return get_type_hints(Filter)
 
 
 def in_order(job: JobState) -> tuple[int, str, int, str, str]:
