@@ -123,7 +123,7 @@ def dominant_share(part: Mapping[str, float], whole: Mapping[str, float]) -> flo
     for name, amount in whole.items():
         held = part.get(name)
         if held:
-            found = held / amount if amount else 1.0  # as `share` does: a call costs as much as the rest, and this is asked often
-            if found > largest_share:  # noqa: PLR1730 - the same
+            found = share(held, amount)
+            if found > largest_share:  # noqa: PLR1730 - a call of max costs as much as the rest, and this is asked all the time
                 largest_share = found
     return largest_share
