@@ -11,6 +11,9 @@ from pydantic_core import from_json
 
 from engine.application.errors import RequestError
 from engine.events.times import format_time, to_micros
+from engine.log.producer_time import wall_clock
+
+__all__ = ["as_json", "as_read", "wall_clock"]
 
 
 def as_read(given: Mapping[str, Any], what: str) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final
 
 import typer
 
+from engine.application.arguments import wall_clock as now
 from engine.application.errors import LogError
 from engine.cli.app import settings_of
 from engine.events.jobs import JobOpened
@@ -22,11 +23,6 @@ MOST_SHOWN: Final = 1_000_000_000
 """Largest `--limit`."""
 _SUGGESTED: Final = 200
 """Most jobs offered for completion by a shell."""
-
-
-def now() -> int:
-    """Return the time of the wall clock (microseconds)."""
-    return to_micros(datetime.now(UTC))
 
 
 def date_time(text: str) -> datetime:

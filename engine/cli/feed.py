@@ -12,10 +12,11 @@ from typing import Annotated, BinaryIO, cast
 import typer
 from rich.text import Text
 
+from engine.application.arguments import wall_clock as now
 from engine.application.client import Lahar
 from engine.application.feed import Feed
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import NoProcessOption, now
+from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns

@@ -9,10 +9,11 @@ from uuid import uuid4
 import typer
 from rich.table import Table
 
+from engine.application.arguments import wall_clock as now
 from engine.application.client import Lahar
 from engine.application.job_inputs import command_message
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import By, NoProcessOption, ReasonOption, now
+from engine.cli.arguments import By, NoProcessOption, ReasonOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from engine.application.apply import part_of
+from engine.application.arguments import wall_clock as now
 from engine.application.client import Lahar
 from engine.application.errors import LogUnavailableError
 from engine.application.files import read_given
 from engine.application.places import Place
 from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters, unpriced_times
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import now
 from engine.history.reading import cluster_facts
 from engine.runtime.errors import BAD_INPUT, FINDING, NotFoundError
 from engine.runtime.opening import opened
