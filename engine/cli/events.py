@@ -12,11 +12,11 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, in_order, moment, several
 from engine.cli.ask import show_event
 from engine.cli.output import Output
-from engine.events import Message, decode
+from engine.events import decode
 from engine.events.envelope import to_cloudevent
 from engine.history.event_filter import Followed, Selection, must_be_reasons
 from engine.history.job_names import JobNames
-from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
+from engine.history.subscribe import CaughtUp, Item, Start, Subscription, Wanted
 from engine.history.token import is_token
 from engine.runtime.opening import opened
 from engine.runtime.signals import Signals
@@ -119,14 +119,13 @@ def events(
         names = JobNames(source) if topic == "job-events" else None
         if not follow:
             for item in subscription.stream(follow=False):
-                shown = item if isinstance(item, CaughtUp) else item.message
-                if end is None or (not isinstance(shown, CaughtUp) and shown.recordedtime <= end):
-                    _show(output, shown, names)
+                if end is None or (not isinstance(item, CaughtUp) and item.message.recordedtime <= end):
+                    _show(output, item, names)
             return
         with Signals() as signals:
             try:
                 for item in subscription.stream(follow=True, stop=lambda: signals.stopped):
-                    _show(output, item if isinstance(item, CaughtUp) else item.message, names)
+                    _show(output, item, names)
                     output.flush()
                     if signals.stopped:
                         break
@@ -138,12 +137,12 @@ def events(
             raise KeyboardInterrupt
 
 
-def _show(output: Output, item: Message | CaughtUp, names: JobNames | None) -> None:
+def _show(output: Output, item: Item, names: JobNames | None) -> None:
     if not isinstance(item, CaughtUp):
         if output.as_json:
-            output.line(to_cloudevent(item).decode())
+            output.line(to_cloudevent(item.message).decode())
         else:
-            event = decode(item)
+            event = decode(item.message)
             show_event(output, event, event.subject if names is None else names.name_of(event))
     elif output.as_json:
         output.record({"caught_up": True, "token": item.token})

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from engine.events import Event, Message, Topic, decode
 from engine.events.job_state import LabelledJob
@@ -74,6 +74,10 @@ def level_of(event_type: str) -> Level | None:
     return "task" if event_type.startswith("lahar.task.") else "job"
 
 
+Item: TypeAlias = Record | CaughtUp
+"""Item of a subscription's stream."""
+
+
 class Subscription:
     """One reader of a topic. Not thread-safe."""
 
@@ -135,7 +139,7 @@ class Subscription:
                 return record
         return None
 
-    def stream(self, *, follow: bool, stop: Callable[[], bool] = lambda: False) -> Iterator[Record | CaughtUp]:
+    def stream(self, *, follow: bool, stop: Callable[[], bool] = lambda: False) -> Iterator[Item]:
         """Yield events, `CaughtUp` once, and, with `follow`, later events.
 
         Args:
