@@ -69,10 +69,11 @@ def shown_as_json(output: Output, found: _Status) -> bool:
 
 def print_list(output: Output, found: Sequence[S], columns: Sequence[Column[S]]) -> None:
     """Show a row for each, or its JSON."""
-    for one in found if output.as_json else ():
-        output.record(one.document())
-    if not output.as_json:
-        show_list(output, found, (Column("CLUSTER", lambda one: one.cluster, "cluster"), *columns))
+    if output.as_json:
+        for one in found:
+            output.record(one.document())
+        return
+    show_list(output, found, (Column("CLUSTER", lambda one: one.cluster, "cluster"), *columns))
 
 
 def print_title(output: Output, name: str, cluster: str, *facts: str) -> None:
