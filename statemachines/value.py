@@ -72,12 +72,13 @@ class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
         inherited: list[core_schema.DataclassField] = []
         for one in dataclasses.fields(cls):
             schema, default = handler.generate_schema(one.type), one.default
-            if isinstance(default, Struct):
+            if isinstance(default, Struct):  # its content is no part of the schema, as of a default that a function makes
                 schema = core_schema.with_default_schema(schema, default_factory=lambda default=default: default)
             elif default is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default=default)
             elif one.default_factory is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default_factory=one.default_factory)
+            # Schemas name inherited fields with a default last: the fields of every attempt's event behind its own.
             optional = schema["type"] == "default" and one.name not in get_annotations(cls)
             (inherited if optional else known).append(core_schema.dataclass_field(one.name, schema, kw_only=False))
         arguments = core_schema.dataclass_args_schema(cls.__name__, [*known, *inherited])
