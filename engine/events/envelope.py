@@ -138,9 +138,11 @@ def _by_pydantic(cls: type[Data]) -> Callable[[Data], bytes]:
 
 
 def _input_json(data: Data) -> bytes:
-    # Of an input msgspec writes `arrived` last, and it refuses subclasses of text and numbers, such as NumPy's from a program.
+    # Of an input, and of the pod within a deletion, msgspec writes `arrived` last; it refuses subclasses of text and numbers,
+    # such as NumPy's from a program.
+    stated = any(getattr(one, "arrived", None) is not None for one in (data, getattr(data, "last", None)))
     try:
-        return _json(data) if getattr(data, "arrived", None) is None else _by_pydantic(type(data))(data)
+        return _by_pydantic(type(data))(data) if stated else _json(data)
     except TypeError:
         return _by_pydantic(type(data))(data)
 
