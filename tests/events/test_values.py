@@ -57,7 +57,7 @@ def test_inputs_hold_subclasses_of_texts_and_numbers():
     assert written(replace(row, exit_code=OddlyWritten(0x89))) == written(replace(row, exit_code=137))
 
 
-def test_a_deletion_whose_pod_states_its_arrival_is_written_in_order_of_declaration():
+def test_a_deletion_keeps_the_order_of_a_pod_with_its_arrival():
     deletion: Any = example("lahar.pod.deleted.v1").data
     deletion = replace(deletion, last=replace(deletion.last, arrived=1))
     assert written(deletion) == to_json(expected(deletion))
