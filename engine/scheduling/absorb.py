@@ -28,17 +28,19 @@ from engine.scheduling.preemption.backoff import pause
 from engine.scheduling.preemption.kept_places import place_taken, withdraw
 from engine.scheduling.state.model_sync import (
     forget_job,
-    remove_attempt,
+    remove_pod,
     shape_of,
     sync_fact,
     sync_job,
     sync_spec,
     touch,
-    touch_attempt,
+    touch_pod,
+    track_job,
+    track_pod,
 )
 from engine.scheduling.state.record_names import cluster_record, group_record, page_record
 from engine.scheduling.state.round_requests import request_round
-from engine.scheduling.state.shard import State, TrackedJob
+from engine.scheduling.state.shard import Pod, State, TrackedJob
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
@@ -54,23 +56,21 @@ def absorb(state: State, event: Event[Data], _offset: int | None = None, /) -> N
         return
     if isinstance(data, DecisionRefused) and data.kind == "evicted" and event.clusterid in state.clusters:
         withdraw(state, state.clusters[event.clusterid], data.decision)  # the victim's job may be over
-    known = state.jobs.get(event.subject)
-    if known is None:
+    job = state.jobs.get(event.subject)
+    if job is None:
         if isinstance(data, JobOpened):
             _open(state, event, data)
         elif isinstance(data, AttemptStarted):
             # of a job that was over and goes on; we schedule none of those
-            known = TrackedJob(event.subject, JobRecord(event.clusterid, "", event.time))
-            state.enter(known)
-            _start(state, known, event, data)
+            _start(state, track_job(state, event.subject, JobRecord(event.clusterid, "", event.time)), event, data)
         return
-    if known.group is not None:
-        known.head.seen = event.sequence
-        touch(state, known)
+    if job.group is not None:
+        job.head.seen = event.sequence
+        touch(state, job)
     if isinstance(data, AttemptEvent):
-        _absorb_attempt(state, known, event, data)
+        _absorb_attempt(state, job, event, data)
     elif (handler := _JOB.get(type(data))) is not None:
-        handler(state, known, event)
+        handler(state, job, event)
 
 
 def _absorb_fact(state: State, event: Event[Data]) -> None:
@@ -92,21 +92,21 @@ def _drop_if_empty(state: State, cluster: str) -> None:
 
 
 def _open(state: State, event: Event[Data], data: JobOpened) -> None:
-    known = TrackedJob(event.subject, head := JobRecord(event.clusterid, data.namespace, event.time, tenant=data.tenant))
-    state.enter(known)
+    head, group = JobRecord(event.clusterid, data.namespace, event.time, tenant=data.tenant), None
     if data.managed and data.spec.scheduler_name == SCHEDULER:
         tasks = tuple(replace(task, template=None, policies=()) for task in data.spec.tasks)
         spec = replace(data.spec, tasks=tasks, policies=(), custom_events={}, raise_rules=())
-        known.group = Group(spec, data.shapes, data.annotations, data.labels)
+        group = Group(spec, data.shapes, data.annotations, data.labels)
         head.seen = event.sequence
-        state.touched[group_record(known.id)] = None
-        sync_job(state, known)
-        request_round(state, known, event)
-    touch(state, known)
+        state.touched[group_record(event.subject)] = None
+    job = track_job(state, event.subject, head, group)
+    if group is not None:
+        request_round(state, job, event)
+    touch(state, job)
 
 
-def _revised(state: State, known: TrackedJob, event: Event[JobRevised]) -> None:
-    group, spec = known.group, event.data.spec
+def _revised(state: State, job: TrackedJob, event: Event[JobRevised]) -> None:
+    group, spec = job.group, event.data.spec
     if group is not None and spec is not None:
         replicas = {task.name: task for task in spec.tasks}
         tasks = tuple(
@@ -115,15 +115,15 @@ def _revised(state: State, known: TrackedJob, event: Event[JobRevised]) -> None:
             if task.name in replicas
         )
         group.spec = replace(group.spec, tasks=tasks, min_available=spec.min_available, priority_class=spec.priority_class)
-        for attempt in [one for one in known.attempts.values() if not one.live and _surplus(group, one)]:
-            _drop(state, known, attempt)
-        state.touched[group_record(known.id)] = None
-        sync_spec(state, known)
-        request_round(state, known, event)
+        for pod in [one for one in job.pods.values() if not one.attempt.live and _is_surplus(one)]:
+            _drop(state, pod)
+        state.touched[group_record(job.key)] = None
+        sync_spec(state, job)
+        request_round(state, job, event)
 
 
-def _phase_changed(state: State, known: TrackedJob, event: Event[JobPhaseChanged]) -> None:
-    phase, head = event.data.phase, known.head
+def _phase_changed(state: State, job: TrackedJob, event: Event[JobPhaseChanged]) -> None:
+    phase, head = event.data.phase, job.head
     head.aborted = phase in {"Aborting", "Aborted"}
     head.finished = phase in FINISHED_JOB_PHASES
     head.job_phase, head.moved = phase, event.id
@@ -131,159 +131,160 @@ def _phase_changed(state: State, known: TrackedJob, event: Event[JobPhaseChanged
         head.runs_since = event.time
     if phase == "Pending":
         head.grouped = True
-    if known.group is not None:
-        sync_job(state, known)
-        request_round(state, known, event, runs=phase == "Running")
-    touch(state, known)
-    _close_if_over(state, known)
+    if job.group is not None:
+        sync_job(state, job)
+        request_round(state, job, event, runs=phase == "Running")
+    touch(state, job)
+    _close_if_over(state, job)
 
 
-def _action_taken(state: State, known: TrackedJob, event: Event[ActionTaken]) -> None:
-    head, action = known.head, event.data.action
-    if known.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
+def _action_taken(state: State, job: TrackedJob, event: Event[ActionTaken]) -> None:
+    head, action = job.head, event.data.action
+    if job.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
         return
     head.grouped, head.enqueued, head.enqueuing = False, False, ""
     head.phase, head.promised, head.unschedulable, head.claims, head.evicting = "Pending", [], "", [], {}
-    sync_job(state, known)
-    request_round(state, known, event)
+    sync_job(state, job)
+    request_round(state, job, event)
 
 
-def _parked(state: State, known: TrackedJob, event: Event[JobParked | JobUnparked]) -> None:
-    known.head.parked = isinstance(event.data, JobParked)
-    sync_job(state, known)
-    if known.group is not None:
-        request_round(state, known, event)
-    touch(state, known)
+def _parked(state: State, job: TrackedJob, event: Event[JobParked | JobUnparked]) -> None:
+    job.head.parked = isinstance(event.data, JobParked)
+    sync_job(state, job)
+    if job.group is not None:
+        request_round(state, job, event)
+    touch(state, job)
 
 
-def _forgotten(state: State, known: TrackedJob, event: Event[JobForgotten]) -> None:
-    request_round(state, known, event)
-    _forget(state, known)
+def _forgotten(state: State, job: TrackedJob, event: Event[JobForgotten]) -> None:
+    request_round(state, job, event)
+    _forget(state, job)
 
 
-def _close_if_over(state: State, known: TrackedJob) -> None:
+def _close_if_over(state: State, job: TrackedJob) -> None:
     """Forget a finished job without live attempts."""
-    if known.head.finished and not known.live:
-        _forget(state, known)
+    if job.head.finished and not job.live:
+        _forget(state, job)
 
 
-def _forget(state: State, known: TrackedJob) -> None:
-    touch(state, known)
-    if known.group is not None:
-        state.touched[group_record(known.id)] = None
-    for attempt in known.attempts.values():
-        state.touched[page_record(known.id, attempt.place)] = None
-    forget_job(state, known)
-    state.leave(known)
-    _drop_if_empty(state, known.head.cluster)
+def _forget(state: State, job: TrackedJob) -> None:
+    touch(state, job)
+    if job.group is not None:
+        state.touched[group_record(job.key)] = None
+    for pod in job.pods.values():
+        state.touched[page_record(job.key, pod.attempt.place)] = None
+    forget_job(state, job)
+    _drop_if_empty(state, job.head.cluster)
 
 
-# --- attempts -------------------------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------------------------------------
 
 
-def _absorb_attempt(state: State, known: TrackedJob, event: Event[Data], data: AttemptEvent) -> None:
+def _absorb_attempt(state: State, job: TrackedJob, event: Event[Data], data: AttemptEvent) -> None:
     if isinstance(data, AttemptStarted):
-        _start(state, known, event, data)
+        _start(state, job, event, data)
         return
-    attempt = known.of(data)
-    if attempt is None or not attempt.live:
+    pod = job.of(data)
+    if pod is None or not pod.attempt.live:
         return
+    attempt = pod.attempt
     match data:
         case AttemptBound():
             attempt.phase, attempt.node, attempt.decided, attempt.bound = "Bound", data.node, "", event.time
             if attempt.claim is not None and attempt.claim.node:
                 attempt.claim = None
-            known.head.refusals = 0
-            place_taken(state, known, attempt.slot)
+            job.head.refusals = 0
+            place_taken(state, pod)
         case AttemptRunning():
             attempt.phase, attempt.running = "Running", event.time
         case AttemptTerminating():
             attempt.phase = "Terminating"
         case AttemptEnded() | AttemptMoved():
+            job.live -= 1
             if isinstance(data, AttemptEnded):
-                _end(state, known, attempt, data)
+                _end(state, pod, data)
             else:
-                known.live -= 1
-                _drop(state, known, attempt)
-            request_round(state, known, event)
-            _close_if_over(state, known)
+                _drop(state, pod)
+            request_round(state, job, event)
+            _close_if_over(state, job)
             return
         case _:
             return
-    touch_attempt(state, known, attempt)
-    request_round(state, known, event, runs=isinstance(data, AttemptRunning))
+    touch_pod(state, pod)
+    request_round(state, job, event, runs=isinstance(data, AttemptRunning))
 
 
-def _start(state: State, known: TrackedJob, event: Event[Data], data: AttemptStarted) -> None:
-    head = known.head
-    before = known.attempts.get(known.last.get((data.task, data.index), ("", 0, 0)))
-    if before is not None and not before.live:  # its end stands until its replica has another pod
-        _drop(state, known, before)
-    ours = known.group is not None and data.task in known.group.shapes
+def _start(state: State, job: TrackedJob, event: Event[Data], data: AttemptStarted) -> None:
+    head = job.head
+    before = job.pods.get(job.last.get((data.task, data.index), ("", 0, 0)))
+    if before is not None and not before.attempt.live:  # its end stands until its replica has another pod
+        _drop(state, before)
+    ours = job.group is not None and data.task in job.group.shapes
     shape = None if ours else shape_of(data)
-    attempt = Attempt(data.task, data.index, data.attempt, head.places, event.time, shape=shape)
+    pod = track_pod(state, job, Attempt(data.task, data.index, data.attempt, head.places, event.time, shape=shape))
     head.places += 1
-    known.enter(attempt)
-    touch(state, known)
-    touch_attempt(state, known, attempt)
-    if known.group is not None:
-        request_round(state, known, event)
+    touch(state, job)
+    touch_pod(state, pod)
+    if job.group is not None:
+        request_round(state, job, event)
 
 
-def _end(state: State, known: TrackedJob, attempt: Attempt, data: AttemptEnded) -> None:
+def _end(state: State, pod: Pod, data: AttemptEnded) -> None:
+    attempt = pod.attempt
     attempt.phase, attempt.claim = data.phase, None
-    known.live -= 1
-    place_taken(state, known, attempt.slot)
-    if known.group is None or attempt.leaving or _surplus(known.group, attempt):  # of a deleted pod nothing is left
-        _drop(state, known, attempt)
+    place_taken(state, pod)
+    if pod.job.group is None or attempt.leaving or _is_surplus(pod):  # of a deleted pod nothing is left
+        _drop(state, pod)
     else:
-        touch_attempt(state, known, attempt)
+        touch_pod(state, pod)
 
 
-def _surplus(group: Group, attempt: Attempt) -> bool:
-    """Return whether the job was scaled down so far that the replica of an attempt no longer exists."""
-    return any(task.name == attempt.task and attempt.index >= task.replicas for task in group.spec.tasks)
+def _is_surplus(pod: Pod) -> bool:
+    """Return whether the job was scaled down so far that the replica of a pod no longer exists."""
+    group = pod.job.group
+    return group is not None and any(task.name == pod.role and pod.index >= task.replicas for task in group.spec.tasks)
 
 
-def _drop(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    remove_attempt(state, known, attempt)
-    known.drop(attempt)
-    state.touched[page_record(known.id, attempt.place)] = None
+def _drop(state: State, pod: Pod) -> None:
+    remove_pod(state, pod)
+    pod.job.drop(pod)
+    state.touched[page_record(pod.job.key, pod.attempt.place)] = None
 
 
-def _effect_requested(state: State, known: TrackedJob, event: Event[EffectRequested]) -> None:
+def _effect_requested(state: State, job: TrackedJob, event: Event[EffectRequested]) -> None:
     data = event.data
-    attempt = known.attempts.get((data.task or "", data.index or 0, data.attempt or 0))
-    if known.group is None or attempt is None:
+    pod = job.pods.get((data.task or "", data.index or 0, data.attempt or 0))
+    if job.group is None or pod is None:
         return
+    attempt = pod.attempt
     if not attempt.live:
         if data.effect == "delete_pod":  # its end counts for its gang no more: the replica is made again, or is surplus
-            _drop(state, known, attempt)
-            request_round(state, known, event)
+            _drop(state, pod)
+            request_round(state, job, event)
     elif data.effect == "bind_pod":
-        known.bindings.pop(attempt.binding, None)
+        job.bindings.pop(attempt.binding, None)
         attempt.binding = event.id
-        known.bindings[event.id] = attempt
-        state.touched[page_record(known.id, attempt.place)] = None
+        job.bindings[event.id] = pod
+        state.touched[page_record(job.key, attempt.place)] = None
     elif data.effect == "delete_pod":
         attempt.leaving = True
-        touch_attempt(state, known, attempt)
-        request_round(state, known, event)
+        touch_pod(state, pod)
+        request_round(state, job, event)
 
 
-def _effect_settled(state: State, known: TrackedJob, event: Event[EffectSettled]) -> None:
-    attempt = known.bindings.pop(event.data.effect, None)
-    if attempt is None:
+def _effect_settled(state: State, job: TrackedJob, event: Event[EffectSettled]) -> None:
+    pod = job.bindings.pop(event.data.effect, None)
+    if pod is None:
         return
-    attempt.binding = ""
+    pod.attempt.binding = ""
     if event.data.outcome == "failed":  # another decision may give it another node
-        attempt.decided = ""
-        if known.head.retry <= event.recordedtime:  # of bindings that fail together, the first counts
-            pause(known.head, event.recordedtime)
-        sync_job(state, known)
-        touch(state, known)
-        request_round(state, known, event)
-    touch_attempt(state, known, attempt)
+        pod.attempt.decided = ""
+        if job.head.retry <= event.recordedtime:  # of bindings that fail together, the first counts
+            pause(job.head, event.recordedtime)
+        sync_job(state, job)
+        touch(state, job)
+        request_round(state, job, event)
+    touch_pod(state, pod)
 
 
 _JOB: Final[dict[type[Data], Callable[[State, TrackedJob, Event[Any]], None]]] = {

@@ -105,9 +105,9 @@ def given_up(factory: EventFactory, cluster: ClusterState, error: str, *, follow
         yield from control_notices(factory, cluster, None, ended.id)
 
 
-def timed_out(factory: EventFactory, known: TrackedJob, decision: str) -> Iterator[Event[Any]]:
+def timed_out(factory: EventFactory, job: TrackedJob, decision: str) -> Iterator[Event[Any]]:
     """Yield the record of a decision without an answer in time."""
-    yield factory.about(known, DecisionTimedOut(decision, known.head.open[decision].kind), decision)
+    yield factory.about(job, DecisionTimedOut(decision, job.head.open[decision].kind), decision)
 
 
 # --- steps 1 to 4 ---------------------------------------------------------------------------------------------------------------
@@ -206,9 +206,9 @@ def _pending(state: State, jobs: Iterable[str]) -> tuple[dict[str, int], dict[st
     """Return by queue the number of pending jobs, and the submission time of the oldest."""
     submitted: dict[str, list[Micros]] = {}
     for ident in jobs:
-        known = state.jobs[ident]
-        if known.group is not None:
-            submitted.setdefault(known.group.spec.queue, []).append(known.head.created)
+        job = state.jobs[ident]
+        if job.group is not None:
+            submitted.setdefault(job.group.spec.queue, []).append(job.head.created)
     queues = sorted(submitted.items())
     return {queue: len(times) for queue, times in queues}, {queue: min(times) for queue, times in queues}
 
@@ -246,7 +246,7 @@ def _eviction(state: State, outcome: Outcome, victims: list[tuple[Task, str]], n
     """Return the decision that evicts pods of one job for one preemptor."""
     task, action = victims[0]
     preemptor = outcome.preemptors.get(task.key, "")
-    claimant = state.jobs[preemptor].model if preemptor else None
+    claimant = state.jobs[preemptor] if preemptor else None
     claims = [claim for victim, _ in victims for claim in outcome.claims.get(victim.key, ())]
     return DecidedEvicted(
         state.jobs[task.job.key].head.seen,

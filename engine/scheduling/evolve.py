@@ -24,9 +24,9 @@ from engine.scheduling.pending.explanations import words_of
 from engine.scheduling.preemption.backoff import back_off
 from engine.scheduling.preemption.kept_places import keep_places, move_places, release
 from engine.scheduling.preemption.notice_fold import evolve_notice
-from engine.scheduling.state.model_sync import sync_job, touch, touch_attempt
+from engine.scheduling.state.model_sync import sync_job, touch, touch_pod
 from engine.scheduling.state.record_names import cluster_record
-from engine.scheduling.state.shard import State, TrackedJob, next_mark
+from engine.scheduling.state.shard import Pod, State, TrackedJob, next_mark
 
 COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
 """Kinds of decision that a round counts."""
@@ -45,16 +45,16 @@ def evolve(state: State, event: Event[Data]) -> None:
     if isinstance(data, NoticeRecord):
         evolve_notice(state, event)  # type: ignore[arg-type]  # mypy does not narrow the event by its data
         return
-    known = state.jobs.get(event.subject)
-    if known is None:
+    job = state.jobs.get(event.subject)
+    if job is None:
         return
-    touch(state, known)
+    touch(state, job)
     if isinstance(data, DecisionEvent):
-        known.head.written = event.sequence
-        _decided(state, known, event, data)
+        job.head.written = event.sequence
+        _decided(state, job, event, data)
     else:
-        known.head.noted = event.sequence
-        _noted(state, known, event)
+        job.head.noted = event.sequence
+        _noted(state, job, event)
 
 
 def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
@@ -76,60 +76,61 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
         cluster.own = (next_mark(now), event.id)
     release(state, cluster, now)
     for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
-        known = state.jobs[ident]
-        head = known.head
+        job = state.jobs[ident]
+        head = job.head
         head.retry, head.preemption_backoff = (at if at > now else 0 for at in (head.retry, head.preemption_backoff))
-        touch(state, known)
-        sync_job(state, known)
+        touch(state, job)
+        sync_job(state, job)
 
 
-def _decided(state: State, known: TrackedJob, event: Event[Data], data: DecisionEvent) -> None:
-    head, due = known.head, event.recordedtime + ANSWER_WITHIN
+def _decided(state: State, job: TrackedJob, event: Event[Data], data: DecisionEvent) -> None:
+    head, due = job.head, event.recordedtime + ANSWER_WITHIN
     match data:
         case DecidedEnqueued():
             head.enqueuing = event.id
-            await_answer(state, known, event.id, "enqueued", due)
+            await_answer(state, job, event.id, "enqueued", due)
         case DecidedBound():
-            await_answer(state, known, event.id, "bound", due)
+            await_answer(state, job, event.id, "bound", due)
             head.unschedulable, head.promised = "", []
-            move_places(state, known, data.placements)
+            move_places(state, job, data.placements)
             for placed in data.placements:
-                attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
-                if attempt is not None:
-                    attempt.claim = Claim(event.id, placed.node)
-                    touch_attempt(state, known, attempt)
+                if (pod := job.of(placed)) is not None:
+                    _claim(state, pod, Claim(event.id, placed.node))
         case DecidedEvicted():
-            await_answer(state, known, event.id, "evicted", due)
+            await_answer(state, job, event.id, "evicted", due)
             back_off(state, data.preemptor, event.recordedtime)
             keep_places(state, event.id, data)
             for key in data.attempts:
-                attempt = known.attempts.get((key.task, key.index, key.attempt))
-                if attempt is not None:
-                    attempt.claim = Claim(event.id)
-                    touch_attempt(state, known, attempt)
+                if (pod := job.of(key)) is not None:
+                    _claim(state, pod, Claim(event.id))
         case DecidedPipelined():
             head.promised = [(one.task, one.index, one.attempt, one.node) for one in data.placements]
         case DecidedUnschedulable():
             head.unschedulable = data.reason
         case DecidedNoticed():
             head.notice, head.noticing = data.notice, event.id
-            await_answer(state, known, event.id, "noticed", due)
-            sync_job(state, known)
+            await_answer(state, job, event.id, "noticed", due)
+            sync_job(state, job)
         case DecidedNoticeEnded():
-            await_answer(state, known, event.id, "notice_ended", due)
-            for attempt in known.attempts.values() if data.preemptor else ():
-                if attempt.live and (attempt.node or attempt.decided):
-                    attempt.claim = Claim(event.id)
-                    touch_attempt(state, known, attempt)
+            await_answer(state, job, event.id, "notice_ended", due)
+            for pod in job.pods.values() if data.preemptor else ():
+                if pod.attempt.live and (pod.attempt.node or pod.attempt.decided):
+                    _claim(state, pod, Claim(event.id))
 
 
-def _noted(state: State, known: TrackedJob, event: Event[Data]) -> None:
-    data, head = event.data, known.head
+def _claim(state: State, pod: Pod, claim: Claim) -> None:
+    """Record an unanswered decision about a pod."""
+    pod.attempt.claim = claim
+    touch_pod(state, pod)
+
+
+def _noted(state: State, job: TrackedJob, event: Event[Data]) -> None:
+    data, head = event.data, job.head
     cluster = state.cluster(head.cluster)
     match data:
         case GroupPhaseChanged():
             head.phase = data.phase
-            sync_job(state, known)
+            sync_job(state, job)
         case JobExplained():
             if data.reason:
                 words = words_of(data)
@@ -138,10 +139,10 @@ def _noted(state: State, known: TrackedJob, event: Event[Data]) -> None:
                 earlier = [one for one in head.told_words if one != words]
                 head.told_words = [*earlier[1 - _WORDS :], words]
                 head.told, head.reason = event.recordedtime, data
-                cluster.explained[known.id] = None
+                cluster.explained[job.key] = None
             else:
                 head.reason = None
-                cluster.explained.pop(known.id, None)
+                cluster.explained.pop(job.key, None)
         case DecisionTimedOut():
             if (late := head.open.get(data.decision)) is not None:
                 head.open[data.decision] = PendingDecision(late.kind, late.due, late=True)

@@ -12,9 +12,9 @@ from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import dump_thing, load_thing, thing_named, thing_record
 from engine.scheduling.cluster.job_records import Attempt, Group, JobRecord
 from engine.scheduling.cluster.notices import Notice, cluster_of, number_of
-from engine.scheduling.state.model_sync import sync_attempt, sync_fact, sync_job
+from engine.scheduling.state.model_sync import sync_fact, sync_pod, track_job, track_pod
 from engine.scheduling.state.record_names import cluster_record, group_record, head_record, notice_record, page_record
-from engine.scheduling.state.shard import PAGE, ClusterState, State, TrackedJob
+from engine.scheduling.state.shard import PAGE, ClusterState, State
 
 
 class _Cluster(Struct, array_like=True):
@@ -49,11 +49,11 @@ _read_cluster: Final[Callable[[bytes], _Cluster | int]] = msgpack.Decoder(_Clust
 
 def records(state: State) -> Iterator[str]:
     """Yield the name of every record."""
-    for ident, known in state.jobs.items():
+    for ident, job in state.jobs.items():
         yield head_record(ident)
-        if known.group is not None:
+        if job.group is not None:
             yield group_record(ident)
-        yield from (page_record(ident, page * PAGE) for page in known.pages)
+        yield from (page_record(ident, page * PAGE) for page in job.pages)
     yield from map(cluster_record, (*state.clusters, *state.ended))
     yield from (notice_record(ident) for cluster in state.clusters.values() for ident in cluster.model.notices)
     yield from map(thing_record, state.facts.things())
@@ -76,13 +76,13 @@ def dump(state: State, record: str) -> bytes | None:
             return None if notice is None else _write(notice)
         case "attempts/":
             page, _, name = name.partition("/")
-            known = state.jobs.get(name)
-            attempts = None if known is None else known.pages.get(int(page))
-            return _write([*attempts.values()]) if attempts else None
-    known = state.jobs.get(name)
-    if known is None:
+            job = state.jobs.get(name)
+            pods = None if job is None else job.pages.get(int(page))
+            return _write([pod.attempt for pod in pods.values()]) if pods else None
+    job = state.jobs.get(name)
+    if job is None:
         return None
-    return _write(known.head) if kind == "head" else None if known.group is None else _write(known.group)
+    return _write(job.head) if kind == "head" else None if job.group is None else _write(job.group)
 
 
 def _cluster(found: ClusterState) -> _Cluster:
@@ -134,17 +134,10 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         model.notices[notice.id] = notice
         model.noticed |= dict.fromkeys((notice.preemptor, *notice.victims), notice.id)
     for name, head in sorted(heads.items()):
-        known = TrackedJob(name, head, groups.get(name))
-        state.enter(known)
-        _restore(state, known, pages.get(name, []))
+        job = track_job(state, name, head, groups.get(name))
+        for attempt in sorted(pages.get(name, []), key=lambda attempt: attempt.place):
+            sync_pod(state, track_pod(state, job, attempt))
+        if head.reason is not None:
+            state.cluster(head.cluster).explained[name] = None
+        state.unanswered += [(decision.due, name, ident) for ident, decision in head.open.items() if not decision.late]
     heapify(state.unanswered)
-
-
-def _restore(state: State, known: TrackedJob, attempts: list[Attempt]) -> None:
-    sync_job(state, known)
-    for attempt in sorted(attempts, key=lambda attempt: attempt.place):
-        known.enter(attempt)
-        sync_attempt(state, known, attempt)
-    if known.head.reason is not None:
-        state.cluster(known.head.cluster).explained[known.id] = None
-    state.unanswered += [(decision.due, known.id, ident) for ident, decision in known.head.open.items() if not decision.late]

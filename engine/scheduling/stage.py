@@ -146,10 +146,10 @@ class SchedulingStage:
             if notice is not None:
                 return event.sequence <= notice.written
             return number_of(event.subject) <= state.notices(event.clusterid)  # it is over, or new
-        known = state.jobs.get(event.subject)
-        if known is None:  # it is over: events about it change nothing
+        job = state.jobs.get(event.subject)
+        if job is None:  # it is over: events about it change nothing
             return True
-        return event.sequence <= (known.head.written if event.data.TOPIC == "decisions" else known.head.noted)
+        return event.sequence <= (job.head.written if event.data.TOPIC == "decisions" else job.head.noted)
 
     def touched(self, state: State) -> list[str]:
         """Return the records changed since the last call."""
@@ -191,9 +191,9 @@ def _late(state: State) -> _Timer | None:
     """Return the unanswered decision with the earliest deadline; answered ones are dropped from the heap."""
     while state.unanswered:
         due, ident, decision = state.unanswered[0]
-        known = state.jobs.get(ident)
-        asked = None if known is None else known.head.open.get(decision)
-        if known is not None and asked is not None and not asked.late:
-            return due, known, decision
+        job = state.jobs.get(ident)
+        asked = None if job is None else job.head.open.get(decision)
+        if job is not None and asked is not None and not asked.late:
+            return due, job, decision
         heappop(state.unanswered)
     return None

@@ -217,30 +217,30 @@ def _whole(amounts: Mapping[str, float]) -> Whole:
 
 def group_statuses(state: State, names: Names) -> list[GroupStatus]:
     """Return the pod groups, by cluster and in the order of their jobs' opening."""
-    known = [one for one in state.jobs.values() if one.model is not None and not one.head.finished]
-    known.sort(key=lambda one: (one.head.cluster, one.head.created, one.id))
-    return [_group(one, one.model, names) for one in known if one.model is not None]
+    jobs = [job for job in state.jobs.values() if job.group is not None and not job.head.finished]
+    jobs.sort(key=lambda job: (job.head.cluster, job.head.created, job.key))
+    return [_group(job, names) for job in jobs]
 
 
-def _group(known: TrackedJob, model: Job, names: Names) -> GroupStatus:
-    head, called = known.head, names.get(known.id, _NAMELESS)
-    members: dict[Status, int] = {status: count for status in EFFECTS if (count := model.count(status))}
+def _group(job: TrackedJob, names: Names) -> GroupStatus:
+    head, called = job.head, names.get(job.key, _NAMELESS)
+    members: dict[Status, int] = {status: count for status in EFFECTS if (count := job.count(status))}
     return GroupStatus(
         head.cluster,
-        known.id,
+        job.key,
         called.namespace or head.namespace,
         called.name,
-        model.queue,
+        job.queue,
         head.phase,
-        model.priority,
-        model.min_member,
-        dict(model.role_minimum),
+        job.priority,
+        job.min_member,
+        dict(job.role_minimum),
         members,
         head.reason,
         tuple(sorted({node for *_, node in head.promised}))
         if head.reason is None or head.reason.reason == "VictimsLeaving"
         else (),
-        model.held,
+        job.held,
     )
 
 
@@ -264,8 +264,8 @@ def queue_statuses(state: State, names: Names, now: Micros) -> list[QueueStatus]
         session, _ = cluster.scheduler.open(now, guarded=True)
         own: dict[str, list[Job]] = {}
         for ident in groups:
-            if (model := cluster.model.jobs.get(ident)) is not None:
-                own.setdefault(model.queue, []).append(model)
+            if (job := cluster.model.jobs.get(ident)) is not None:
+                own.setdefault(job.queue, []).append(job)
         for name, queue in sorted(cluster.model.queues.items()):
             jobs = sorted(own.get(name, ()), key=session.job_key)
             found.append(_queue(cluster, session, queue, [groups[job.key] for job in jobs]))
@@ -330,15 +330,15 @@ def _node(state: State, cluster: ClusterState, node: ModelNode, names: Names) ->
         _whole(used),
         {name: floor(idle[name]) for name in sorted(idle) if node.allocatable.get(name, 0) or used[name]},
         _whole(releasing),
-        tuple(_pods(state, cluster, node.name, names)),
+        tuple(_pods(cluster, node.name, names)),
     )
 
 
-def _pods(state: State, cluster: ClusterState, node: str, names: Names) -> Iterator[PodStatus]:
-    for ident, slot in sorted(cluster.on_node.get(node, ())):
-        known = state.jobs[ident]
-        called = names.get(ident, _NAMELESS)
-        yield PodStatus(ident, called.namespace, called.name, *slot, known.attempts[slot].stands()[0], ours=known.group is not None)
+def _pods(cluster: ClusterState, node: str, names: Names) -> Iterator[PodStatus]:
+    for pod in sorted(cluster.on_node.get(node, ()), key=lambda pod: (pod.job.key, pod.attempt.slot)):
+        job = pod.job
+        called = names.get(job.key, _NAMELESS)
+        yield PodStatus(job.key, called.namespace, called.name, *pod.attempt.slot, pod.status, ours=job.group is not None)
 
 
 # --- tenants --------------------------------------------------------------------------------------------------------------------
@@ -349,18 +349,18 @@ def tenant_statuses(state: State, names: Names) -> list[TenantStatus]:
     jobs: dict[tuple[str, str], list[TrackedJob]] = {
         (cluster, name): [] for cluster, kind, name in state.facts.objects if kind == "Tenant"
     }
-    for known in state.jobs.values():
-        if tenant := names.get(known.id, _NAMELESS).tenant:
-            jobs.setdefault((known.head.cluster, tenant), []).append(known)
-    return [_tenant(state.cluster(cluster), name, known) for (cluster, name), known in sorted(jobs.items(), key=itemgetter(0))]
+    for job in state.jobs.values():
+        if tenant := names.get(job.key, _NAMELESS).tenant:
+            jobs.setdefault((job.head.cluster, tenant), []).append(job)
+    return [_tenant(state.cluster(cluster), name, job) for (cluster, name), job in sorted(jobs.items(), key=itemgetter(0))]
 
 
 def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantStatus:
     cluster.model.settle()
-    namespaces = {name, *(known.head.namespace for known in jobs)}
+    namespaces = {name, *(job.head.namespace for job in jobs)}
     allocated: Amounts = {}
-    for known in jobs:
-        for task in known.tasks.values():
+    for job in jobs:
+        for task in job.tasks.values():
             if task.node is not None and EFFECTS[task.status].counted:
                 add(allocated, task.pod_class.items)
     return TenantStatus(
@@ -368,8 +368,8 @@ def _tenant(cluster: ClusterState, name: str, jobs: list[TrackedJob]) -> TenantS
         name,
         cluster.model.namespace_weights.get(name, 1),
         tuple(sorted(namespaces)),
-        sum(not known.head.finished for known in jobs),
-        sum(known.id in cluster.waiting for known in jobs),
+        sum(not job.head.finished for job in jobs),
+        sum(job.key in cluster.waiting for job in jobs),
         _whole(allocated),
         tuple(_quotas(cluster, namespaces)),
     )

@@ -7,13 +7,14 @@ from dataclasses import fields
 from typing import Any
 
 from clusters import recounted
+from msgspec import msgpack
 
 from engine.events import Data, Event
 from engine.events.times import Micros
 from engine.scheduling.cluster.entities import Job, Node, Task
 from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.stage import SchedulingStage
-from engine.scheduling.state.shard import State
+from engine.scheduling.state.shard import State, TrackedJob
 
 _COUNTS = {"role_ready", "role_pending", "role_best_effort", "allocated", "requested"}
 """Fields of which an absent name and zero are the same."""
@@ -52,7 +53,9 @@ def _nonzero(counts: dict[str, float]) -> dict[str, float]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    found = _fields(job, "path", "tasks", "by_status", "sub_groups")
+    found = _fields(job, "path", "tasks", "by_status", "sub_groups", "pods", "pages", "bindings", "head", "group")
+    if isinstance(job, TrackedJob):
+        found["records"] = [msgpack.encode(one) for one in (job.head, job.group, [pod.attempt for pod in job.pods.values()])]
     found["path"] = [queue.name for queue in job.path]
     found["tasks"] = sorted(job.tasks)
     found["by_status"] = {status: sorted(tasks) for status, tasks in job.by_status.items() if tasks}
@@ -63,7 +66,7 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    return _fields(task, "job", "pod_class", "node") | {"node": None if task.node is None else task.node.name}
+    return _fields(task, "job", "pod_class", "node", "attempt") | {"node": None if task.node is None else task.node.name}
 
 
 def _node(node: Node) -> dict[str, Any]:

@@ -239,7 +239,8 @@ class Step:
     def _placed(self, job: str, *, bound: bool = False) -> int:
         """Return how many pods of a gang have a node, or one that a node has confirmed, beyond those that it needs."""
         known = self.scheduling.jobs[job]
-        placed = [one for one in known.attempts.values() if one.live and _has_node(one) and (not bound or one.phase != "Pending")]
+        attempts = [pod.attempt for pod in known.pods.values()]
+        placed = [one for one in attempts if one.live and _has_node(one) and (not bound or one.phase != "Pending")]
         return len(placed) - (0 if known.group is None else known.group.spec.min_available)
 
     def _bound(self, made: Event[Any], data: DecidedBound) -> None:
@@ -248,7 +249,7 @@ class Step:
         for preemptor in sorted(reserved - {made.subject} - self._gone()):
             if made.subject in reserved and made.subject < preemptor:
                 continue
-            others = sum(_takes(one, self.nodes) for known in self.scheduling.jobs.values() for one in known.attempts.values())
+            others = sum(_takes(pod.attempt, self.nodes) for known in self.scheduling.jobs.values() for pod in known.pods.values())
             if sum(CPUS[node] for node in self.nodes) - others - len(data.placements) < -self._placed(preemptor):
                 self.faults.append(f"{made.subject} takes the place that is reserved for {preemptor}")
 

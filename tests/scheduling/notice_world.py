@@ -194,11 +194,11 @@ def _of_scheduling(state: State, now: int) -> tuple[object, ...]:
             sorted((one.kind, one.due - now) for one in head.open.values()),
             [
                 (one.index, one.number, one.phase, one.node, one.decided, one.leaving, one.claim and one.claim.node)
-                for one in known.attempts.values()
+                for one in (pod.attempt for pod in job.pods.values())
             ],
         )
-        for ident, known in sorted(state.jobs.items())
-        for head in [known.head]
+        for ident, job in sorted(state.jobs.items())
+        for head in [job.head]
     ]
     notices = [
         (one.preemptor, sorted(one.victims.items()), one.deadline - now, one.reserved and one.reserved - now)

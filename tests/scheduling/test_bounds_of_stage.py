@@ -130,11 +130,11 @@ def test_an_attempt_that_ended_goes_with_its_replica():
         deployment.gone(f"j1-w-{index}-1")
     deployment.settle()
     known = deployment.scheduling.state.jobs["j1"]
-    assert len(known.attempts) == len(known.tasks) == 4
+    assert len(known.pods) == len(known.tasks) == 4
     deployment.update("j1", vcjob("train", task("w", 2, minAvailable=1), minAvailable=1))
     deployment.settle()
-    assert sorted(known.attempts) == [("w", 0, 1), ("w", 1, 1)]
-    assert len(restarted(deployment.scheduling.state).jobs["j1"].attempts) == 2
+    assert sorted(known.pods) == [("w", 0, 1), ("w", 1, 1)]
+    assert len(restarted(deployment.scheduling.state).jobs["j1"].pods) == 2
 
 
 def test_pods_of_others_with_the_longest_names_fit_into_a_record():
@@ -152,12 +152,12 @@ def test_pods_of_others_with_the_longest_names_fit_into_a_record():
         deployment.give("pods", replace(seen, resources=odd | real, host_ports=ports), "o1")
     deployment.settle()
     state = deployment.scheduling.state
-    attempts = state.jobs["o1"].attempts.values()
+    attempts = [pod.attempt for pod in state.jobs["o1"].pods.values()]
     assert {len(attempt.shape.requests) for attempt in attempts if attempt.shape} == {50}
     assert {len(attempt.shape.host_ports) for attempt in attempts if attempt.shape} == {50}
     stage = SchedulingStage()
     assert max(len(stage.dump(state, record) or b"") for record in stage.records(state)) < 3 << 20
-    assert restarted(state).jobs["o1"].attempts == state.jobs["o1"].attempts
+    assert [pod.attempt for pod in restarted(state).jobs["o1"].pods.values()] == attempts
 
 
 # --- replays --------------------------------------------------------------------------------------------------------------------

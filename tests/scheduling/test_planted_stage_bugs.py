@@ -40,20 +40,20 @@ def differs_after_restarts(seed: int) -> bool:
     return told(seed, make, restarts=True).messages(*topics) != told(seed, make).messages(*topics)
 
 
-def without_claims(state, known, attempt) -> None:
+def without_claims(state, pod) -> None:
     """A decision holds no node until it is accepted."""
-    attempt.claim = None
-    model_sync.sync_attempt(state, known, attempt)
+    pod.attempt.claim = None
+    model_sync.sync_pod(state, pod)
 
 
 def without_taints(seen):
     return node_of(replace(seen, taints=[], unschedulable=False))
 
 
-def place_without_node(state, known, attempt) -> None:
+def place_without_node(state, pod) -> None:
     """A pod takes nothing of its node."""
-    attempt.node = attempt.decided = ""
-    model_sync.sync_attempt(state, known, attempt)
+    pod.attempt.node = pod.attempt.decided = ""
+    model_sync.sync_pod(state, pod)
 
 
 def forgotten(decode: Callable[[bytes], JobRecord], field: str) -> Callable[[bytes], JobRecord]:
@@ -78,10 +78,10 @@ def pages_without_claims(decode: Callable[[bytes], list[Attempt]]) -> Callable[[
 @pytest.mark.parametrize(
     ("owner", "name", "bug", "seen"),
     [
-        (evolve, "touch_attempt", without_claims, breaks_rules),
+        (evolve, "touch_pod", without_claims, breaks_rules),
         (model_sync, "node_of", without_taints, breaks_rules),
-        (absorb, "touch_attempt", place_without_node, breaks_rules),
-        (model_sync, "note_waiting", lambda cluster, known: None, waits_for_ever),
+        (absorb, "touch_pod", place_without_node, breaks_rules),
+        (model_sync, "note_waiting", lambda cluster, job: None, waits_for_ever),
         (pending_reasons, "due_at", lambda said, place, head: 0 if next(NUMBERS) % 3 == 0 else None, differs_after_restarts),
         (snapshot_codec, "_read_head", forgotten(snapshot_codec._read_head, "written"), differs_after_restarts),
         (snapshot_codec, "_read_head", forgotten(snapshot_codec._read_head, "open"), differs_after_restarts),

@@ -416,7 +416,7 @@ def test_a_pod_that_is_taken_away_counts_for_its_gang_no_more(deployment):
     deployment.wait(4)
     deployment.end("j1-w-2-1")
     deployment.settle()
-    group = deployment.scheduling.state.jobs["j1"].model
+    group = deployment.scheduling.state.jobs["j1"]
     assert (group.ready, group.count("Succeeded")) == (3, 1)
     deployment.update("j1", vcjob("train", task("w", 2, minAvailable=1), minAvailable=2))
     deployment.settle()

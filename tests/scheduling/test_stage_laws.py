@@ -61,7 +61,7 @@ def finished(deployment: Deployment) -> list[str]:
     deployment.settle()
     deployment.wait(140)
     jobs = deployment.scheduling.state.jobs.values()
-    return [job.id for job in jobs if job.model is not None and not job.model.held and waits(job.model)]
+    return [job.key for job in jobs if job.group is not None and not job.held and waits(job)]
 
 
 def waits(job: Job) -> bool:

@@ -23,22 +23,22 @@ def _pause(times: int) -> Micros:
     return SECOND << min(times - 1, _LONGEST_PAUSE)
 
 
-def back_off(state: State, job: str, now: Micros) -> None:
+def back_off(state: State, key: str, now: Micros) -> None:
     """Suspend evictions for a job for a second, and twice as long after each further round that evicts for it.
 
     The pause has no cap, and is forgotten only after twice its length: the number of useless evictions for a job grows with
     the logarithm of time.
     """
-    known = state.jobs.get(job)
-    if known is None or now == known.head.evicted:
+    job = state.jobs.get(key)
+    if job is None or now == job.head.evicted:
         return
-    head = known.head
+    head = job.head
     in_a_row = head.evictions and now - head.evicted <= max(_CALM, 2 * _pause(head.evictions))
     if now >= head.preemption_backoff:  # otherwise an earlier release decided, whose pauses had a cap
         head.evictions = head.evictions + 1 if in_a_row else 1
     head.evicted, head.preemption_backoff = now, now + _pause(head.evictions)
-    state.touched[head_record(job)] = None
-    sync_job(state, known)
+    state.touched[head_record(key)] = None
+    sync_job(state, job)
 
 
 def pause(head: JobRecord, moment: Micros) -> None:

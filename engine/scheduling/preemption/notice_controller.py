@@ -63,9 +63,9 @@ def _announce(factory: EventFactory, cluster: ClusterState, job: Job, victims: l
     ident = f"{cluster.id}/{cluster.rounds}"
     opened = factory.of_notice(cluster, ident, 1, data, cause)
     yield opened
-    for known in (jobs[job.key], *(jobs[victim.key] for victim in victims)):
-        role: Literal["preemptor", "victim"] = "preemptor" if known.id == job.key else "victim"
-        yield factory.about(known, DecidedNoticed(known.head.seen, ident, role, due), opened.id)
+    for one in (job, *victims):
+        role: Literal["preemptor", "victim"] = "preemptor" if one is job else "victim"
+        yield factory.about(jobs[one.key], DecidedNoticed(jobs[one.key].head.seen, ident, role, due), opened.id)
 
 
 @dataclass(slots=True)
@@ -87,26 +87,26 @@ class _Part:
 
     def _left(self, ident: str) -> str | None:
         """Return the event by which a job left the notice; `None`: it has not."""
-        known = self._job(ident)
-        if known is None:
+        job = self._job(ident)
+        if job is None:
             return self.cause
-        return known.head.moved if known.head.left_notice else None
+        return job.head.moved if job.head.left_notice else None
 
     def _answer(self, ident: str, answer: NoticeAnswer) -> str | None:
         """Return the event of a job's answer."""
-        known = self._job(ident)
-        if known is None or known.head.answered is None or known.head.answered[0] != answer:
+        job = self._job(ident)
+        if job is None or job.head.answered is None or job.head.answered[0] != answer:
             return None
-        return known.head.answered[1]
+        return job.head.answered[1]
 
     def _has_place(self) -> bool:
         """Return whether the preemptor's gang has its nodes."""
-        known = self._job(self.notice.preemptor)
-        return known is not None and known.model is not None and known.model.ready > 0 and is_ready(known.model)
+        job = self._job(self.notice.preemptor)
+        return job is not None and job.group is not None and job.ready > 0 and is_ready(job)
 
     def _facts(self) -> NoticeFacts:
         jobs = [self._job(ident) for ident in (self.notice.preemptor, *self.notice.victims)]
-        unconfirmed = sum(known is None or bool(known.head.noticing) or known.head.parked for known in jobs)
+        unconfirmed = sum(job is None or bool(job.head.noticing) or job.head.parked for job in jobs)
         return NoticeFacts(len(self.notice.victims), sum(self.notice.victims.values()), unconfirmed, self.reviewed)
 
     # --- open notices -----------------------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ class _Part:
         return self.notice.reserved is None and self.notice.id in self.cluster.model.notices
 
     def _narrow(self, victim: str, change: NoticeChange, cause: str) -> Events:
-        known = self._job(victim)
+        job = self._job(victim)
         record = self._record(NoticeNarrowed(victim, change), cause)
         yield record
-        if change == "VictimNotNeeded" and known is not None:
-            yield self._tell(known, "withdrawn", record.id)
+        if change == "VictimNotNeeded" and job is not None:
+            yield self._tell(job, "withdrawn", record.id)
         yield from self._change(change, record.id)
 
     def _change(self, change: NoticeChange, cause: str) -> Events:
@@ -176,22 +176,22 @@ class _Part:
 
     def _tell(
         self,
-        known: TrackedJob,
+        job: TrackedJob,
         outcome: Literal["executed", "withdrawn"],
         cause: str,
         preemptor: str = "",
         reserved: Micros | None = None,
     ) -> Event[Any]:
-        data = DecidedNoticeEnded(known.head.seen, self.notice.id, outcome, preemptor, reserved)
-        return self.factory.about(known, data, cause)
+        data = DecidedNoticeEnded(job.head.seen, self.notice.id, outcome, preemptor, reserved)
+        return self.factory.about(job, data, cause)
 
     def _withdraw(self, change: NoticeChange, cause: str) -> Events:
         victims = list(self.notice.victims)
-        told = [known for ident in (*victims, self.notice.preemptor) if (known := self._job(ident)) and not known.head.left_notice]
+        told = [job for ident in (*victims, self.notice.preemptor) if (job := self._job(ident)) and not job.head.left_notice]
         record = self._record(NoticeWithdrawn(change, victims), cause)
         yield record
-        for known in told:
-            yield self._tell(known, "withdrawn", record.id)
+        for job in told:
+            yield self._tell(job, "withdrawn", record.id)
 
     def _execute(self, change: NoticeChange, cause: str) -> Events:
         notice = self.notice
@@ -207,11 +207,11 @@ class _Part:
 
     def reserved(self) -> Events:
         """Yield the end of a reservation, if it is due."""
-        known = self._job(self.notice.preemptor)
+        job = self._job(self.notice.preemptor)
         end: ReservationEnd | None = None
-        if known is None or known.head.finished or known.head.aborted or not known.head.grouped:
+        if job is None or job.head.finished or job.head.aborted or not job.head.grouped:
             end = "void"
-        elif self._has_place() and known.model is not None and not known.model.with_status("Binding"):
+        elif self._has_place() and not job.with_status("Binding"):
             end = "bound"  # wait until nodes have taken the pods: a decision may still be refused, or fail
         elif self.factory.now >= (self.notice.reserved or 0):
             end = "expired"

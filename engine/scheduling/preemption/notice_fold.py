@@ -42,19 +42,19 @@ def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
             _answered(state, data.victim)
         case NoticeNarrowed():
             notice.victims.pop(data.victim, None)
-            known = state.jobs.get(data.victim)
-            if known is not None and data.change == "VictimLeft" and known.head.runs_since:
-                known.head.told_deadline = notice.deadline
+            job = state.jobs.get(data.victim)
+            if job is not None and data.change == "VictimLeft" and job.head.runs_since:
+                job.head.told_deadline = notice.deadline
             _leave(state, cluster, data.victim)
         case NoticeWithdrawn():
             _count(cluster, "withdrawn")
-            for job in (*notice.victims, notice.preemptor):
-                _leave(state, cluster, job, declined=job == notice.preemptor and data.change == "WithdrawCommanded")
+            for key in (*notice.victims, notice.preemptor):
+                _leave(state, cluster, key, declined=key == notice.preemptor and data.change == "WithdrawCommanded")
             del model.notices[ident]
         case NoticeExecuted():
             _count(cluster, "executed")
-            for job in (*notice.victims, notice.preemptor):
-                _leave(state, cluster, job)
+            for key in (*notice.victims, notice.preemptor):
+                _leave(state, cluster, key)
             model.noticed[notice.preemptor] = ident
             notice.victims, notice.reserved = {}, data.reserved
         case ReservationEnded():
@@ -69,20 +69,20 @@ def _count(cluster: ClusterState, what: str) -> None:
     cluster.notices[what] = cluster.notices.get(what, 0) + 1
 
 
-def _answered(state: State, job: str) -> None:
-    known = state.jobs.get(job)
-    if known is not None:
-        known.head.answered = None
-        touch(state, known)
+def _answered(state: State, key: str) -> None:
+    job = state.jobs.get(key)
+    if job is not None:
+        job.head.answered = None
+        touch(state, job)
 
 
-def _leave(state: State, cluster: ClusterState, job: str, *, declined: bool = False) -> None:
+def _leave(state: State, cluster: ClusterState, key: str, *, declined: bool = False) -> None:
     """Remove a job from its notice."""
-    cluster.model.noticed.pop(job, None)
-    known = state.jobs.get(job)
-    if known is not None:
-        head = known.head
+    cluster.model.noticed.pop(key, None)
+    job = state.jobs.get(key)
+    if job is not None:
+        head = job.head
         head.notice, head.noticing, head.answered = "", "", None
         head.declined = head.declined or declined
-        touch(state, known)
-        sync_job(state, known)
+        touch(state, job)
+        sync_job(state, job)

@@ -26,12 +26,12 @@ class EventFactory:
     time: Micros
     """Time of the events: the timer's due time, or the recorded time of the newest change, whichever is later."""
 
-    def about(self, known: TrackedJob, data: Data, cause: str) -> Event[Any]:
+    def about(self, job: TrackedJob, data: Data, cause: str) -> Event[Any]:
         """Make the next event about a job."""
-        head = known.head
+        head = job.head
         sequence = (head.written if data.TOPIC == "decisions" else head.noted) + 1
-        ident = output_id(STAGE, f"{data.TOPIC}/{known.id}", sequence)
-        return Event(ident, _SOURCE, data.TYPE, known.id, self.time, self.now, sequence, known.id, cause, head.cluster, data)
+        ident = output_id(STAGE, f"{data.TOPIC}/{job.key}", sequence)
+        return Event(ident, _SOURCE, data.TYPE, job.key, self.time, self.now, sequence, job.key, cause, head.cluster, data)
 
     def ended(self, cluster: ClusterState, data: RoundEnded) -> Event[Any]:
         """Make the event of a round; its cause is the first change that requested it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -11,9 +10,8 @@ from engine.events.attempts import AttemptStarted
 from engine.events.pod_shape import HostPort, PodShape, pairs
 from engine.kubernetes.observation.cluster_facts import Thing
 from engine.scheduling.cluster.amounts import CPU, MEMORY, PODS, Amounts, bounded
-from engine.scheduling.cluster.entities import ONE_POD, Job, KeptPlace, Task
+from engine.scheduling.cluster.entities import ONE_POD, KeptPlace
 from engine.scheduling.cluster.job_records import Attempt, Group, JobRecord, Slot
-from engine.scheduling.cluster.model import Cluster
 from engine.scheduling.cluster.notices import Preemption
 from engine.scheduling.cluster.objects import (
     GPU,
@@ -28,7 +26,7 @@ from engine.scheduling.cluster.objects import (
 )
 from engine.scheduling.cluster.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.state.record_names import head_record, page_record
-from engine.scheduling.state.shard import ClusterState, State, TrackedJob
+from engine.scheduling.state.shard import ClusterState, Pod, State, TrackedJob
 from statemachines.podgroup import GroupTask, PodGroupSpec, min_resources, podgroup_spec
 
 _TASK_PRIORITY: Final = "volcano.sh/task-priority"
@@ -38,42 +36,51 @@ RESOURCE_NAME_BYTES: Final = 317
 pods, with `RESOURCES` names each."""
 
 
-def touch(state: State, known: TrackedJob) -> None:
+def touch(state: State, job: TrackedJob) -> None:
     """Mark the record of a job as changed."""
-    state.touched[head_record(known.id)] = None
+    state.touched[head_record(job.key)] = None
 
 
-def touch_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    """Mark the record of an attempt as changed, and sync its task."""
-    state.touched[page_record(known.id, attempt.place)] = None
-    sync_attempt(state, known, attempt)
+def touch_pod(state: State, pod: Pod) -> None:
+    """Mark the record of a pod as changed, and sync the pod with it."""
+    state.touched[page_record(pod.job.key, pod.attempt.place)] = None
+    sync_pod(state, pod)
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------------------
 
 
-def sync_job(state: State, known: TrackedJob) -> None:
-    """Update the model's job, except its tasks, from the job record; no-op for a job that another scheduler handles."""
-    group, head = known.group, known.head
+def track_job(state: State, key: str, head: JobRecord, group: Group | None = None) -> TrackedJob:
+    """Add a job; one without a group, which another scheduler handles, is not among the model's jobs."""
+    if group is None:
+        job = TrackedJob(key, head.namespace, "", phase="Running", held=True, head=head)
+        state.enter(job)
+        return job
+    gangs = _sub_groups(podgroup_spec(group.spec))
+    job = TrackedJob(key, head.namespace, group.spec.queue, created=head.created, sub_groups=gangs, head=head, group=group)
+    state.enter(job)
+    cluster = state.cluster(head.cluster)
+    _ask(cluster, job, group)
+    cluster.model.add_job(job)
+    cluster.jobs += 1
+    sync_job(state, job)
+    return job
+
+
+def sync_job(state: State, job: TrackedJob) -> None:
+    """Update a job, except its pods, from its record; no-op for a job that another scheduler handles."""
+    group, head = job.group, job.head
     if group is None:
         return
     cluster = state.cluster(head.cluster)
-    if known.model is None:
-        known.model = Job(
-            known.id, head.namespace, group.spec.queue, created=head.created, sub_groups=_sub_groups(podgroup_spec(group.spec))
-        )
-        _ask(state, head.cluster, known.model, group)
-        cluster.model.add_job(known.model)
-        cluster.jobs += 1
-    model = known.model
     preemption = _preemption(head, group)
-    claims = {task_key(known, claim.slot): KeptPlace(claim.node, claim.until, claim.own) for claim in head.claims}
+    claims = {task_key(job, claim.slot): KeptPlace(claim.node, claim.until, claim.own) for claim in head.claims}
     stands = head.is_held(), head.preemption_backoff > 0, head.phase, preemption, claims
-    if (model.held, model.backing_off, model.phase, model.preemption, model.claims) != stands:
-        model.held, model.backing_off, model.phase, model.preemption, model.claims = stands
-        cluster.model.note(model)
-    note_waiting(cluster, known)
-    cluster.pause(known.id, min(filter(None, (head.retry, head.preemption_backoff)), default=0))
+    if (job.held, job.backing_off, job.phase, job.preemption, job.claims) != stands:
+        job.held, job.backing_off, job.phase, job.preemption, job.claims = stands
+        cluster.model.note(job)
+    note_waiting(cluster, job)
+    cluster.pause(job.key, min(filter(None, (head.retry, head.preemption_backoff)), default=0))
 
 
 def _preemption(head: JobRecord, group: Group) -> Preemption:
@@ -84,18 +91,18 @@ def _preemption(head: JobRecord, group: Group) -> Preemption:
     return Preemption(head.tenant, privileged, head.job_phase, head.runs_since, least_run, left=left)
 
 
-def sync_spec(state: State, known: TrackedJob) -> None:
+def sync_spec(state: State, job: TrackedJob) -> None:
     """Update the minimum resources and priorities of a job and its tasks from its specification."""
-    if known.group is not None and known.model is not None:
-        _ask(state, known.head.cluster, known.model, known.group)
-        cluster = state.cluster(known.head.cluster)
-        for task in known.tasks.values():
-            task.priority = _priority(cluster.priorities, known.group, task.pod_class.shape, task.pod_class.annotations)
-        cluster.model.note(known.model)
+    if job.group is not None:
+        cluster = state.cluster(job.head.cluster)
+        _ask(cluster, job, job.group)
+        for task in job.tasks.values():
+            task.priority = _priority(cluster.priorities, job.group, task.pod_class.shape, task.pod_class.annotations)
+        cluster.model.note(job)
 
 
-def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
-    spec, priorities = group.spec, state.cluster(cluster).priorities
+def _ask(cluster: ClusterState, job: TrackedJob, group: Group) -> None:
+    spec, priorities = group.spec, cluster.priorities
     made = podgroup_spec(spec)
     job.min_member, job.role_minimum = made.min_member, made.min_task_member
     job.priority = priorities.value(spec.priority_class) or 0
@@ -132,30 +139,31 @@ def _class_value(priorities: Priorities, group: Group, shape: PodShape) -> int |
     return shape.priority if shape.priority is not None else priorities.value(shape.priority_class or group.spec.priority_class)
 
 
-def note_waiting(cluster: ClusterState, known: TrackedJob) -> None:
+def note_waiting(cluster: ClusterState, job: TrackedJob) -> None:
     """Record whether a job has pending decisions."""
-    model = known.model
-    if model is not None and not model.held and (model.phase in {"", "Pending"} or model.with_status("Pending")):
-        cluster.waiting[known.id] = None
+    if not job.held and (job.phase in {"", "Pending"} or job.with_status("Pending")):
+        cluster.waiting[job.key] = None
     else:
-        cluster.waiting.pop(known.id, None)
+        cluster.waiting.pop(job.key, None)
 
 
-def forget_job(state: State, known: TrackedJob) -> None:
-    """Remove a job and its attempts from the model."""
-    cluster = state.cluster(known.head.cluster)
-    for attempt in list(known.attempts.values()):
-        remove_attempt(state, known, attempt)
-    if known.model is not None:
-        cluster.model.remove_job(known.id)
-        known.model = None
+def forget_job(state: State, job: TrackedJob) -> None:
+    """Remove a job and its pods."""
+    cluster = state.cluster(job.head.cluster)
+    for pod in job.pods.values():
+        remove_pod(state, pod)
+    if job.group is not None:
+        cluster.model.remove_job(job.key)
         cluster.jobs -= 1
-    cluster.pause(known.id, 0)
+    else:
+        cluster.model.forget_namespace(job.namespace)
+    cluster.pause(job.key, 0)
     for table in (cluster.waiting, cluster.explained):
-        table.pop(known.id, None)
+        table.pop(job.key, None)
+    state.leave(job)
 
 
-# --- attempts -------------------------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------------------------------------
 
 
 def shape_of(data: AttemptStarted) -> PodShape:
@@ -174,42 +182,36 @@ def _port(text: str) -> HostPort | None:
     return HostPort(int(number), protocol or "TCP", address) if address else HostPort(int(number), protocol or "TCP")
 
 
-def sync_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    """Update the task of an attempt: its status and its node."""
-    cluster = state.cluster(known.head.cluster)
+def track_pod(state: State, job: TrackedJob, attempt: Attempt) -> Pod:
+    """Add a pod to its job; `sync_pod` adds it to the model."""
+    group, cluster = job.group, state.cluster(job.head.cluster)
+    shape = None if group is None else group.shapes.get(attempt.task)
+    pod_class = cluster.model.class_of(shape or attempt.shape or PodShape())
+    pod = Pod(task_key(job, attempt.slot), job, pod_class, attempt.task, attempt.index, attempt.created, attempt=attempt)
+    if group is not None:
+        pod.priority = _priority(cluster.priorities, group, pod_class.shape, pod_class.annotations)
+    job.enter(pod)
+    return pod
+
+
+def sync_pod(state: State, pod: Pod) -> None:
+    """Update the status and the node of a pod from its record."""
+    job, attempt = pod.job, pod.attempt
+    cluster = state.cluster(job.head.cluster)
     status, name = attempt.stands()
-    _index(cluster, known, attempt, name if attempt.live else "")
-    task = known.tasks.get(attempt.slot)
-    if known.group is None and not (attempt.live and name):
-        if task is not None:
-            _remove_task(cluster, known, attempt, task)
-        return
-    node = cluster.model.nodes.get(name)
-    if task is None:
-        task = known.tasks[attempt.slot] = _task(state, cluster.model, known, attempt)
-        cluster.model.add_task(task, status, name)
-    elif (task.status, task.node) != (status, node):
-        cluster.model.move(task, status, node)
-    task.bound, task.running = attempt.bound, attempt.running
-    if known.group is not None:
-        note_waiting(cluster, known)
+    _list(cluster, pod, name if attempt.live else "")
+    if pod.key not in job.tasks:
+        cluster.model.add_task(pod, status, name)
+    elif (pod.status, pod.node) != (status, node := cluster.model.nodes.get(name)):
+        cluster.model.move(pod, status, node)
+    pod.bound, pod.running = attempt.bound, attempt.running
+    note_waiting(cluster, job)
 
 
-def task_key(known: TrackedJob, slot: Slot) -> str:
-    """Return the key of an attempt's task in the model."""
+def task_key(job: TrackedJob, slot: Slot) -> str:
+    """Return the key of a pod in the model."""
     task, index, number = slot
-    return f"{known.id}/{task}/{index}/{number}"
-
-
-def _task(state: State, model: Cluster, known: TrackedJob, attempt: Attempt) -> Task:
-    group, key = known.group, task_key(known, attempt.slot)
-    if group is None or known.model is None:
-        shape = attempt.shape or PodShape()
-        others = _others(state.cluster(known.head.cluster), known.head.namespace)
-        return Task(key, others, model.class_of(shape), attempt.task, attempt.index, attempt.created)
-    pod_class = model.class_of(group.shapes.get(attempt.task) or attempt.shape or PodShape())
-    priority = _priority(state.cluster(known.head.cluster).priorities, group, pod_class.shape, pod_class.annotations)
-    return Task(key, known.model, pod_class, attempt.task, attempt.index, attempt.created, priority)
+    return f"{job.key}/{task}/{index}/{number}"
 
 
 def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations: dict[str, str]) -> int:
@@ -222,48 +224,26 @@ def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations
     return 1 if value is None else value
 
 
-def _others(cluster: ClusterState, namespace: str) -> Job:
-    """Return the job with all pods of a namespace that other schedulers place: they only hold resources.
-
-    It is not among the model's jobs, whose ids clients choose.
-    """
-    found = cluster.others.get(namespace)
-    if found is None:
-        found = cluster.others[namespace] = Job(f"namespace {namespace}", namespace, "", phase="Running", held=True)
-    return found
+def remove_pod(state: State, pod: Pod) -> None:
+    """Remove a pod from the model."""
+    cluster = state.cluster(pod.job.head.cluster)
+    _list(cluster, pod, "")
+    cluster.model.remove_task(pod)
+    note_waiting(cluster, pod.job)
 
 
-def remove_attempt(state: State, known: TrackedJob, attempt: Attempt) -> None:
-    """Remove an attempt from the model."""
-    cluster = state.cluster(known.head.cluster)
-    _index(cluster, known, attempt, "")
-    task = known.tasks.get(attempt.slot)
-    if task is not None:
-        _remove_task(cluster, known, attempt, task)
-    if known.group is not None:
-        note_waiting(cluster, known)
-
-
-def _remove_task(cluster: ClusterState, known: TrackedJob, attempt: Attempt, task: Task) -> None:
-    cluster.model.remove_task(task)
-    del known.tasks[attempt.slot]
-    if known.group is None and not task.job.tasks:
-        cluster.others.pop(known.head.namespace, None)
-        cluster.model.forget_namespace(known.head.namespace)
-
-
-def _index(cluster: ClusterState, known: TrackedJob, attempt: Attempt, name: str) -> None:
-    before, key = known.where.get(attempt.slot, ""), (known.id, attempt.slot)
-    if before == name:
+def _list(cluster: ClusterState, pod: Pod, node: str) -> None:
+    """List a pod under the name of its node; empty: none."""
+    before = pod.listed
+    if before == node:
         return
     if before:
-        del known.where[attempt.slot]
-        cluster.on_node[before].pop(key)
+        del cluster.on_node[before][pod]
         if not cluster.on_node[before]:
             del cluster.on_node[before]
-    if name:
-        known.where[attempt.slot] = name
-        cluster.on_node.setdefault(name, {})[key] = None
+    if node:
+        cluster.on_node.setdefault(node, {})[pod] = None
+    pod.listed = node
 
 
 # --- facts ----------------------------------------------------------------------------------------------------------------------
@@ -312,7 +292,7 @@ def _update_node(state: State, cluster: ClusterState, name: str) -> bool:
         if known is None:
             return False
         model.nodes.pop(name)
-        _sync_attempts(state, cluster.on_node.get(name, ()))
+        _sync_pods(state, cluster, name)
         model.nodes[name] = known
         model.remove_node(name)
         return True
@@ -326,19 +306,18 @@ def _update_node(state: State, cluster: ClusterState, name: str) -> bool:
         return False
     model.set_node(node)
     if known is None:
-        _sync_attempts(state, cluster.on_node.get(name, ()))
+        _sync_pods(state, cluster, name)
     return True
 
 
-def _sync_attempts(state: State, keys: Iterable[tuple[str, tuple[str, int, int]]]) -> None:
-    for ident, slot in list(keys):
-        known = state.jobs[ident]
-        sync_attempt(state, known, known.attempts[slot])
+def _sync_pods(state: State, cluster: ClusterState, node: str) -> None:
+    for pod in list(cluster.on_node.get(node, ())):
+        sync_pod(state, pod)
 
 
 def _update_priorities(state: State, cluster: ClusterState) -> None:
     """Recompute the priorities of all jobs and tasks; priority classes change rarely."""
     cluster.priorities = Priorities(state.facts, cluster.id)
-    for known in state.jobs.values():
-        if known.head.cluster == cluster.id:
-            sync_spec(state, known)
+    for job in state.jobs.values():
+        if job.head.cluster == cluster.id:
+            sync_spec(state, job)

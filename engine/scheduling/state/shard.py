@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final, Literal
 
 from engine.events.attempts import AttemptEvent
+from engine.events.decisions import AttemptKey, Placement
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.cluster_facts import ClusterFacts, Thing
 from engine.scheduling.cluster.entities import Job, Task
@@ -35,47 +36,42 @@ def next_mark(moment: Micros) -> Micros:
     return (moment // SECOND + 1) * SECOND
 
 
-@dataclass(slots=True)
-class TrackedJob:
-    """Job that this scheduler handles, or whose pods hold resources."""
+@dataclass(slots=True, eq=False, repr=False)
+class TrackedJob(Job):
+    """Job that this scheduler handles, or whose pods hold resources: the model's job with its records."""
 
-    id: str
-    head: JobRecord
-    group: Group | None = None
-    """`None`: another scheduler handles it."""
-    attempts: dict[Slot, Attempt] = field(default_factory=dict)
+    head: JobRecord = field(kw_only=True)
+    group: Group | None = field(default=None, kw_only=True)
+    """`None`: another scheduler handles it; it is held, and not among the jobs of the model."""
+    pods: dict[Slot, Pod] = field(default_factory=dict)
     live: int = 0
-    """Number of attempts that have not ended. Derived, like all fields below."""
+    """Number of pods that have not ended. Derived, like all fields below."""
     last: dict[tuple[str, int], Slot] = field(default_factory=dict)
     """Task and index → newest attempt."""
-    pages: dict[int, dict[Slot, Attempt]] = field(default_factory=lambda: defaultdict(dict))
-    model: Job | None = None
-    """Job in the model, if this scheduler handles it."""
-    tasks: dict[Slot, Task] = field(default_factory=dict)
-    where: dict[Slot, str] = field(default_factory=dict)
-    """Slot → node that lists the attempt in `ClusterState.on_node`."""
-    bindings: dict[str, Attempt] = field(default_factory=dict)
-    """Attempts by id of their requested binding."""
+    pages: dict[int, dict[Slot, Pod]] = field(default_factory=lambda: defaultdict(dict))
+    bindings: dict[str, Pod] = field(default_factory=dict)
+    """Pods by id of their requested binding."""
 
-    def enter(self, attempt: Attempt) -> None:
-        """Add an attempt."""
-        slot = attempt.slot
-        self.attempts[slot] = self.pages[attempt.place // PAGE][slot] = attempt
+    def enter(self, pod: Pod) -> None:
+        """Add a pod."""
+        attempt, slot = pod.attempt, pod.attempt.slot
+        self.pods[slot] = self.pages[attempt.place // PAGE][slot] = pod
         self.last[attempt.task, attempt.index] = max(slot, self.last.get((attempt.task, attempt.index), slot))
         self.live += attempt.live
         if attempt.binding:
-            self.bindings[attempt.binding] = attempt
+            self.bindings[attempt.binding] = pod
 
-    def drop(self, attempt: Attempt) -> None:
-        """Remove an attempt."""
-        del self.attempts[attempt.slot]
+    def drop(self, pod: Pod) -> None:
+        """Remove a pod."""
+        attempt, slot = pod.attempt, pod.attempt.slot
+        del self.pods[slot]
         page = self.pages[attempt.place // PAGE]
-        del page[attempt.slot]
+        del page[slot]
         if not page:
             del self.pages[attempt.place // PAGE]
         self.bindings.pop(attempt.binding, None)
-        if self.last[attempt.task, attempt.index] == attempt.slot:
-            if (older := self._before(attempt.slot)) is None:
+        if self.last[attempt.task, attempt.index] == slot:
+            if (older := self._before(slot)) is None:
                 del self.last[attempt.task, attempt.index]
             else:
                 self.last[attempt.task, attempt.index] = older
@@ -83,13 +79,23 @@ class TrackedJob:
     def _before(self, slot: Slot) -> Slot | None:
         """Return the next older attempt of a replica, which may outlive its replacement."""
         task, index, number = slot
-        if number <= len(self.attempts):
-            return next((one for at in range(number - 1, -1, -1) if (one := (task, index, at)) in self.attempts), None)
-        return max((one for one in self.attempts if one[:2] == (task, index)), default=None)
+        if number <= len(self.pods):
+            return next((one for at in range(number - 1, -1, -1) if (one := (task, index, at)) in self.pods), None)
+        return max((one for one in self.pods if one[:2] == (task, index)), default=None)
 
-    def of(self, data: AttemptEvent) -> Attempt | None:
-        """Return the attempt of an event."""
-        return self.attempts.get((data.task, data.index, data.attempt))
+    def of(self, data: AttemptEvent | AttemptKey | Placement) -> Pod | None:
+        """Return the pod of an event, or of a part of a decision."""
+        return self.pods.get((data.task, data.index, data.attempt))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Pod(Task):
+    """Pod of a tracked job: the model's task with its record."""
+
+    job: TrackedJob
+    attempt: Attempt = field(kw_only=True)
+    listed: str = ""
+    """Node that lists it in `ClusterState.on_node`; empty: none."""
 
 
 @dataclass(slots=True)
@@ -139,8 +145,6 @@ class ClusterState:
     """Existing nodes and other objects."""
     timer: Micros | None = None
     """Time of its next round in `State.rounds_due`."""
-    others: dict[str, Job] = field(default_factory=dict)
-    """Namespace → job with its pods of other schedulers."""
     waiting: dict[str, None] = field(default_factory=dict)
     """Jobs with pending decisions: to be admitted, or with pending tasks."""
     explained: dict[str, None] = field(default_factory=dict)
@@ -149,8 +153,8 @@ class ClusterState:
     """Paused job → end of the pause after a refusal, or of the preemption backoff, whichever is earlier. Written by `pause`."""
     retries_due: list[tuple[Micros, str]] = field(default_factory=list)
     """Heap of the same; outdated entries remain until they come first."""
-    on_node: dict[str, dict[tuple[str, Slot], None]] = field(default_factory=dict)
-    """Node → attempts bound to it, or decided to be."""
+    on_node: dict[str, dict[Pod, None]] = field(default_factory=dict)
+    """Node → pods bound to it, or decided to be; it may not exist."""
 
     def due(self) -> Micros | None:
         """Return the time of the next round (microseconds); `None`: none is due."""
@@ -242,15 +246,15 @@ class State:
         found = self.clusters.get(name)
         return self.ended.get(name, 0) if found is None else found.opened
 
-    def enter(self, known: TrackedJob) -> None:
+    def enter(self, job: TrackedJob) -> None:
         """Add a job."""
-        self.jobs[known.id] = known
-        self.cluster(known.head.cluster).known += 1
+        self.jobs[job.key] = job
+        self.cluster(job.head.cluster).known += 1
 
-    def leave(self, known: TrackedJob) -> None:
+    def leave(self, job: TrackedJob) -> None:
         """Remove a job."""
-        del self.jobs[known.id]
-        self.cluster(known.head.cluster).known -= 1
+        del self.jobs[job.key]
+        self.cluster(job.head.cluster).known -= 1
 
     def drop_if_empty(self, name: str) -> bool:
         """Remove a cluster without jobs and objects, except the number of its rounds: inputs can name any cluster."""
