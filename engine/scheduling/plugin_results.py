@@ -7,7 +7,8 @@ session's table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from operator import mul, sub
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,17 +65,23 @@ class QueueShare:
 class Rows:
     """Free resources of some nodes with one more pod of a class, the basis of scores.
 
-    Arrays are resources by nodes, in the order of `NodeTable.resources`.
+    Arrays are resources by nodes, in the order of `NodeTable.resources`; of one node, given by its number, lists by resource.
     """
 
     __slots__ = ("after", "left", "room", "rows")
 
-    def __init__(self, table: NodeTable, pod_class: PodClass, rows: slice | NDArray[np.intp]) -> None:
+    def __init__(self, table: NodeTable, pod_class: PodClass, rows: slice | NDArray[np.intp] | int) -> None:
         self.rows = rows
-        """Rows of the nodes."""
-        self.room = table.room[:, :, rows] - pod_class.vector
+        """Rows of the nodes, or the row of one."""
+        self.room: Any
         """Idle and future idle amounts, as `NodeTable.room`."""
-        self.after = self.room[0]
+        if isinstance(rows, int):
+            taken = pod_class.vector[:, 0].tolist()
+            self.room = [list(map(sub, side, taken)) for side in table.room[:, :, rows].tolist()]
+        else:
+            self.room = table.room[:, :, rows] - pod_class.vector
+        self.after: Any = self.room[0]
         """Free amounts; below 0 where the pod does not fit."""
-        self.left = self.after * table.inverse[:, rows]
+        inverse = table.inverse[:, rows]
+        self.left: Any = list(map(mul, self.after, inverse.tolist())) if isinstance(rows, int) else self.after * inverse
         """`after` as fractions of allocatable resources; 0 where a node has none."""

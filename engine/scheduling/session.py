@@ -32,6 +32,8 @@ class Plugin:
     `job`: victims depend on their job and class alone, up to the surplus of the job; `queue`: the same by queue. A candidate that
     is rejected alone, or for one task of a job, is also rejected among others and for the job's later tasks. Empty: any choice.
     """
+    SCORES_ONE_NODE: ClassVar[bool] = False
+    """Whether `node_order` also takes the `Rows` of one node, with numbers in place of arrays, and returns a number then."""
     session: Session
 
     def __init__(self, option: PluginOption) -> None:
@@ -266,7 +268,7 @@ class Session:
         found.sort(key=self.task_key, reverse=True)
         jobs = {victim.job.key: victim.job for victim in found}
         if len(jobs) > 1:
-            job_keys = {key: [function(job) for function in self._job_order] for key, job in jobs.items()}
+            job_keys = {key: self.job_key(job)[:-2] for key, job in jobs.items()}  # neither by age nor by name
             found.sort(key=lambda victim: job_keys[victim.job.key], reverse=True)
         queues = {job.queue: job.path[0] for job in jobs.values()}
         if len(queues) > 1:

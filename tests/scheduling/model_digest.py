@@ -53,7 +53,7 @@ def _nonzero(counts: dict[str, float]) -> dict[str, float]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    found = _fields(job, "path", "tasks", "by_status", "sub_groups", "pods", "pages", "bindings", "head", "group")
+    found = _fields(job, "path", "allocations", "tasks", "by_status", "sub_groups", "pods", "pages", "bindings", "head", "group")
     if isinstance(job, TrackedJob):
         found["records"] = [msgpack.encode(one) for one in (job.head, job.group, [pod.attempt for pod in job.pods.values()])]
     found["path"] = [queue.name for queue in job.path]

@@ -378,6 +378,8 @@ def test_a_node_scores_the_same_alone_and_among_others():
     for at in range(100):
         amounts = {"cpu": chance.randint(9, 99) * 1000, "memory": chance.randint(9, 99), "gpu": chance.randint(1, 9), "pods": 10**6}
         cluster.set_node(Node(f"n{at}", amounts))
+        if at % 7 == 0:
+            del cluster.nodes[f"n{at}"].allocatable["gpu"]
     task = Task("ns/j-0", add(cluster, "j"), cluster.class_of(PodShape(requests=pairs({"cpu": 1100, "memory": 3, "gpu": 1}))))
     scored = tuple(PluginOption(name, arguments=Arguments({"binpack.resources": "gpu"})) for name in ("nodeorder", "binpack"))
     session, _ = Scheduler(cluster, Configuration(("allocate",), (scored,))).open(0)
@@ -385,7 +387,8 @@ def test_a_node_scores_the_same_alone_and_among_others():
     for scorer in scorers:
         together = scorer(task.pod_class, Rows(cluster.table, task.pod_class, slice(0, 100)))
         alone = [scorer(task.pod_class, Rows(cluster.table, task.pod_class, slice(row, row + 1))) for row in range(100)]
-        assert together.tolist() == [score for (score,) in alone]
+        by_number = [scorer(task.pod_class, Rows(cluster.table, task.pod_class, row)) for row in range(100)]
+        assert together.tolist() == [score for (score,) in alone] == by_number
 
 
 def test_tasks_that_suit_several_buckets_equally_are_spread_over_them():

@@ -123,7 +123,7 @@ def dominant_share(part: Mapping[str, float], whole: Mapping[str, float]) -> flo
     for name, amount in whole.items():
         held = part.get(name)
         if held:
-            found = share(held, amount)
-            if found > largest_share:  # noqa: PLR1730 - a call of max costs as much as the rest, and this is asked all the time
+            found = held / amount if amount else 1.0  # as `share`, whose call costs as much as the rest: this is asked all the time
+            if found > largest_share:  # noqa: PLR1730 - so does a call of max
                 largest_share = found
     return largest_share

@@ -202,6 +202,8 @@ class Job:
     by_status: dict[Status, dict[str, Task]] = field(default_factory=dict)
     allocated: Amounts = field(default_factory=dict)
     """Resources of tasks that have a node, or the promise of one, and are not releasing it."""
+    allocations: int = 0
+    """Number of changes of `allocated` so far."""
     requested: Amounts = field(default_factory=dict)
     """`allocated` and the requests of pending tasks."""
     ready: int = 0

@@ -345,6 +345,7 @@ class Cluster:
         if new.counted != old.counted:
             change = add if new.counted else subtract
             change(job.allocated, pod_class.items)
+            job.allocations += 1
             change(self.allocated_by_namespace.setdefault(job.namespace, {}), pod_class.items)
             for queue in job.path:
                 change(queue.allocated, pod_class.items)

@@ -113,6 +113,13 @@ class NodeTable:
             return slice(self._last, self._last + 1)
         return np.flatnonzero(self.changed > clock)
 
+    def few_changed_since(self, clock: int, most: int) -> list[int] | None:
+        """Return the same as `changed_since` if these are at most some nodes; `None`: they are more."""
+        if clock == self.clock - 1:
+            return [self._last]
+        rows = np.flatnonzero(self.changed > clock)
+        return rows.tolist() if len(rows) <= most else None
+
     def future_of(self, name: str) -> NDArray[np.int64]:
         """Return the future idle amount of a resource by node; 0 if no node states it."""
         return self._of(name, self.future)

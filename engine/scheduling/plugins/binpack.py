@@ -35,6 +35,7 @@ class BinPack(Plugin):
     """
 
     NAME: ClassVar[str] = "binpack"
+    SCORES_ONE_NODE = True
 
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
@@ -67,16 +68,15 @@ class BinPack(Plugin):
         if not (self._weight and weights.rows):
             return None
         used: Any = weights.known
-        overflows: Any = False
+        fits: Any = True
         for row, weight, lacking in weights.rows:
             used = used - weight * rows.left[row]
-            over = rows.after[row] < 0
+            holds = rows.after[row] >= 0
             if lacking is not None:
-                used -= weight * lacking[rows.rows]
-                over &= ~lacking[rows.rows]
-            overflows = over | overflows
-        score: Scores = used * (self._weight * _BEST)
-        score[overflows] = 0.0
+                used = used - weight * lacking[rows.rows]
+                holds = holds | lacking[rows.rows]
+            fits = holds & fits
+        score: Scores = used * (self._weight * _BEST) * fits
         return score
 
     def _weigh(self, pod_class: PodClass) -> _Weights:

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from typing import ClassVar, Final
 
 from engine.scheduling.cluster.amounts import Amounts, add, dominant_share, subtract
-from engine.scheduling.cluster.entities import Job, Task
+from engine.scheduling.cluster.entities import Job, PodClass, Task
 from engine.scheduling.cluster.queues import Queue
 from engine.scheduling.plugins.hdrf import Tree, build_tree
 from engine.scheduling.session import Plugin, Session
@@ -38,6 +38,8 @@ class Drf(Plugin):
         self._asked: Hashable = None
         """Kind of task to which `_answers` belong."""
         self._answers: dict[Hashable, bool] = {}
+        self._without: dict[tuple[Job, PodClass], tuple[int, float]] = {}
+        """Job and class → the job's `allocations`, and its share without one pod of the class."""
 
     def _share(self, allocated: Amounts) -> float:
         return dominant_share(allocated, self._total)
@@ -56,16 +58,30 @@ class Drf(Plugin):
         mine = dict(task.job.allocated)
         add(mine, task.pod_class.items)
         share = self._share(mine)
-        left: dict[str, Amounts] = {}
+        taken: dict[Job, list[Task]] = {}
         victims = []
         for victim in candidates:
-            allocated = left.get(victim.job.key)
-            if allocated is None:
-                allocated = left[victim.job.key] = dict(victim.job.allocated)
-            subtract(allocated, victim.pod_class.items)
-            if share < self._share(allocated) + _DELTA:
+            earlier = taken.setdefault(victim.job, [])
+            if share < (self._share_without(*earlier, victim) if earlier else self._share_without_one(victim)) + _DELTA:
                 victims.append(victim)
+            earlier.append(victim)
         return victims
+
+    def _share_without_one(self, task: Task) -> float:
+        """Return the share of a task's job without the task; cached, since most jobs lose nothing while victims are searched."""
+        key, now = (task.job, task.pod_class), task.job.allocations
+        at, share = self._without.get(key, (-1, 0.0))
+        if at != now:
+            share = self._share_without(task)
+            self._without[key] = now, share
+        return share
+
+    def _share_without(self, *tasks: Task) -> float:
+        """Return the share of a job without some of its tasks."""
+        left = dict(tasks[0].job.allocated)
+        for task in tasks:
+            subtract(left, task.pod_class.items)
+        return self._share(left)
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
         """Order from the root down: unsaturated branches first, then by smaller share per weight."""

@@ -34,6 +34,7 @@ class NodeOrder(Plugin):
     """Kubernetes' scores, each from 0 to 100 times its weight (Volcano `nodeorder`). Images are not observed, so not scored."""
 
     NAME: ClassVar[str] = "nodeorder"
+    SCORES_ONE_NODE = True
 
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
@@ -48,12 +49,13 @@ class NodeOrder(Plugin):
         if not (least or most or balanced):
             return None
         # CPU and memory are the first resources of every table.
-        cpu, memory = np.maximum(rows.left[:2], 0.0)
+        cpu, memory = ((left + abs(left)) * 0.5 for left in rows.left[:2])  # at least 0
         score = (cpu + memory) * ((least - most) * 0.5)
         if balanced:
             # The standard deviation of two numbers is half their difference.
-            score -= np.abs(cpu - memory) * (balanced * 0.5)
-        return np.asarray((score + (most + balanced)) * _BEST)
+            score = score - abs(cpu - memory) * (balanced * 0.5)
+        scores: Scores = (score + (most + balanced)) * _BEST
+        return scores
 
     def batch_node_order(self, pod_class: PodClass, namespace: str) -> list[Preference]:
         """Score by preferred node and pod affinity, PreferNoSchedule taints, and topology spread."""
