@@ -46,7 +46,7 @@ POINTS: Final[dict[str, str]] = {
   `sub_group_ready(job, key)` → `bool`.
 - `predicate(pod_class)` → `Iterable[Verdict]`, from nodes and classes; `pod_predicate(pod_class, namespace, without)`
   → the same, from the pods on nodes, as if the tasks `without` were gone.
-- `node_order(pod_class, rows)` → `Scores | None` of those rows, from their free resources;
+- `node_order(pod_class, rows)` → `Scores | None` of those rows, from their free resources (`Plugin.SCORES_ONE_NODE`);
   `batch_node_order(pod_class, namespace)` → `Iterable[Preference]`, which are scaled over the feasible nodes;
   `task_node_order(task)` → `Scores | None` of all nodes, for one task among its job's.
 - `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it

@@ -282,13 +282,8 @@ class Session:
 
     def job_valid(self, job: Job) -> Invalid | None:
         """Return the first plugin's reason why a job cannot be scheduled; `None`: it can."""
-        for tier in self._points["job_valid"]:
-            for function in tier:
-                invalid = function(job)
-                if invalid is not None:
-                    found: Invalid = invalid
-                    return found
-        return None
+        answers = (function(job) for tier in self._points["job_valid"] for function in tier)
+        return next((invalid for invalid in answers if invalid is not None), None)
 
     def job_ready(self, job: Job) -> bool:
         """Return whether enough tasks of a job are placed, by all plugins."""
@@ -347,12 +342,8 @@ class Session:
 
     def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
         """Return the first plugin whose limit a task would exceed, and the excess; empty: none."""
-        for tier in self._points["lacking"]:
-            for function in tier:
-                plugin, lacking = function(queue, task)
-                if lacking:
-                    return plugin, lacking
-        return "", {}
+        answers = (function(queue, task) for tier in self._points["lacking"] for function in tier)
+        return next(((plugin, lacking) for plugin, lacking in answers if lacking), ("", {}))
 
     def share_of(self, queue: Queue) -> QueueShare | None:
         """Return the share of a queue, by the first plugin that computes one; `None`: none does."""

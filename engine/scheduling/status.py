@@ -118,9 +118,7 @@ class QueueStatus:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
-        plain = ("cluster", "name", "state", "parent", "weight", "priority", "reclaimable", "capability", "guarantee", "allocated")
-        more = ("requested", "plugin", "deserved", "limit", "share", "overused", "jobs")
-        return {name: getattr(self, name) for name in plain + more} | {"waiting": [group.document() for group in self.waiting]}
+        return asdict(self) | {"waiting": [group.document() for group in self.waiting]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +160,11 @@ class NodeStatus:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
-        plain = ("cluster", "name", "ready", "cordoned", "taints", "labels", "allocatable", "used", "idle", "releasing")
-        return {name: getattr(self, name) for name in plain} | {"pods": [asdict(pod) for pod in self.pods]}
+        return asdict(self)
 
 
-class QuotaStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QuotaStatus:
     """Observed quota of a namespace."""
 
     namespace: str
@@ -195,16 +193,7 @@ class TenantStatus:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {
-            "cluster": self.cluster,
-            "name": self.name,
-            "weight": self.weight,
-            "namespaces": self.namespaces,
-            "jobs": self.jobs,
-            "waiting": self.waiting,
-            "allocated": self.allocated,
-            "quotas": [quota._asdict() for quota in self.quotas],
-        }
+        return asdict(self)
 
 
 def _whole(amounts: Mapping[str, float]) -> Whole:
