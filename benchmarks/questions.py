@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from workload import lives
 
-from engine.history.exact_numbers import dumps
+from engine.exact_numbers import dumps
 from engine.history.listing import Filter
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine.history.formatting import SHOWN_ZONE, stamp
-from engine.history.formatting import moment as moment_shown
+from engine.formatting import SHOWN_ZONE, stamp
+from engine.formatting import moment as moment_shown
 from engine.moments import parse_moment, zone_of
 
 NOW = datetime(2026, 5, 2, 10, 0, 30, tzinfo=UTC)

@@ -31,13 +31,13 @@ from engine.events.inputs import ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import PriceVersion, read_book
 from engine.events.times import Micros
+from engine.formatting import exact
 from engine.history.billing import Finding, Unfinished, check_billing, quote, recorded_at, uncharged
 from engine.history.billing_explanation import AdjustmentExplanation, RecordExplanation, explain_record, list_price
 from engine.history.budgets import TenantBudgetStatus, check_budgets, tenant_budget_statuses
 from engine.history.closings import Closing, closings, is_behind
 from engine.history.diff import Change
 from engine.history.errors import AmbiguousError, LostOriginalError, NotFoundError
-from engine.history.formatting import exact
 from engine.history.moment_argument import moment_of
 from engine.history.reading import cluster_facts, cluster_records, events_of
 from engine.history.record_events import events_behind

@@ -15,8 +15,8 @@ from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.outcomes import Fault
 from engine.events.prices import METERS, PriceVersion, rate_name, read_book
 from engine.events.times import Micros
+from engine.formatting import exact
 from engine.history.diff import Change
-from engine.history.formatting import exact
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.application.errors import RequestError
 from engine.events.errors import EventError
-from engine.history.formatting import exact
+from engine.formatting import exact
 from engine.history.job_reference import resolve, resolve_known
 from engine.log.errors import LogError
 from engine.log.port import SearchableLog

@@ -13,8 +13,8 @@ from pathlib import Path
 from engine.application.simulation import nodes_of, objects_of, play
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
 from engine.events.times import Micros
+from engine.formatting import listed
 from engine.history.billing import costs
-from engine.history.formatting import listed
 from engine.history.reading import cluster_facts
 from engine.kubernetes.manifests.queue_rules import ROOT
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE

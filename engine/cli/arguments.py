@@ -14,7 +14,7 @@ from engine.application.errors import LogError
 from engine.cli.app import settings_of
 from engine.events.jobs import JobOpened
 from engine.events.times import from_micros, to_micros
-from engine.history.formatting import SHOWN_ZONE
+from engine.formatting import SHOWN_ZONE
 from engine.history.reading import job_events
 from engine.moments import parse_moment
 from engine.runtime.opening import open_log

@@ -8,7 +8,7 @@ from typing import Any, Final
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events.times import parse_time
-from engine.history.formatting import amount, moment, stamp
+from engine.formatting import amount, moment, stamp
 
 _NONE: Final = "-"
 

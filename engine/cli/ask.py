@@ -28,11 +28,11 @@ from engine.cli.render import render_job, render_summary
 from engine.events import Data, Event
 from engine.events.envelope import encode, to_cloudevent
 from engine.events.times import EARLIEST, LATEST, to_micros
+from engine.exact_numbers import dumps
+from engine.formatting import amount, stamp
+from engine.formatting import moment as shown_moment
 from engine.history.diff import Change
 from engine.history.event_filter import Selection
-from engine.history.exact_numbers import dumps
-from engine.history.formatting import amount, stamp
-from engine.history.formatting import moment as shown_moment
 from engine.history.moment_argument import By
 from engine.history.sentences import describe
 from engine.history.timeline import draw

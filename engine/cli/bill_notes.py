@@ -8,8 +8,8 @@ from typing import Final
 from engine.application.billing import Bills, RunFilter
 from engine.billing.invoice import Bill, without_price
 from engine.cli.output import Output
+from engine.formatting import plural
 from engine.history.closings import Closing
-from engine.history.formatting import plural
 
 BUT_OTHER: Final = " but jobs of kind Other (--all)"
 

@@ -28,11 +28,11 @@ from engine.cli.output import Output
 from engine.events import Data, Event
 from engine.events.decimals import plain
 from engine.events.times import format_time
+from engine.formatting import exact, plural
+from engine.formatting import moment as when
 from engine.history.billing import Finding
 from engine.history.billing_explanation import RecordExplanation, told
 from engine.history.budgets import TenantBudgetStatus
-from engine.history.formatting import exact, plural
-from engine.history.formatting import moment as when
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
 from engine.runtime.stages import BILLING_OFF

@@ -13,7 +13,7 @@ from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, setti
 from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.times import format_time
-from engine.history.formatting import moment
+from engine.formatting import moment
 from statemachines.callbacks import BudgetSelector, Selector
 
 callbacks = group("callbacks", Panel.OPERATE, "List the registered callbacks; resume a disabled one.")

@@ -38,7 +38,7 @@ _EXAMPLES: Final = "[bold]Examples[/]"
 def use_zone(context: typer.Context, zone: str | None) -> None:
     """Read and show times in a zone until the command ends."""
     if zone is not None:
-        from engine.history.formatting import SHOWN_ZONE  # noqa: PLC0415 - `--help` does not need it
+        from engine.formatting import SHOWN_ZONE  # noqa: PLC0415 - `--help` does not need it
 
         token = SHOWN_ZONE.set(zone_of(zone))
         context.call_on_close(lambda: SHOWN_ZONE.reset(token))

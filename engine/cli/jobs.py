@@ -12,8 +12,8 @@ from engine.cli.arguments import MOST_SHOWN, ClusterOption, JobArgument, Namespa
 from engine.cli.columns import Column, show_list
 from engine.cli.output import Output
 from engine.cli.render import render_job
-from engine.history.exact_numbers import dumps
-from engine.history.formatting import length, stamp
+from engine.exact_numbers import dumps
+from engine.formatting import length, stamp
 from engine.history.listing import Filter, JobLine
 from statemachines.vocabulary import JOB_PHASES
 

@@ -17,8 +17,8 @@ from engine.cli.arguments import By, NoProcessOption, ReasonOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
+from engine.formatting import stamp
 from engine.history.dead_letters import Letter, latest_letters, meant_letters
-from engine.history.formatting import stamp
 from engine.history.redrive import objection, redriven
 
 letters = group("dead-letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again, discard them.")

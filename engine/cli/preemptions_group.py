@@ -15,7 +15,7 @@ from engine.cli.job_commands import issue
 from engine.cli.render import whole_table
 from engine.cli.standings import NONE
 from engine.events.inputs import CommandIssued
-from engine.history.formatting import moment, stamp
+from engine.formatting import moment, stamp
 from engine.history.preemptions import NoticeView, told
 
 preemptions = group("preemptions", Panel.ASK, "Notices of preemption: who is to be stopped for whom and when; answer them.")

@@ -29,7 +29,7 @@ from engine.cli.standings import (
     shown_as_json,
     unit_text,
 )
-from engine.history.formatting import amount
+from engine.formatting import amount
 from engine.scheduling.status import QueueStatus
 
 queues = group("queue", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them.")

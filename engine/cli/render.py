@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.output import Output
-from engine.history.formatting import length, moment
+from engine.formatting import length, moment
 from engine.runtime.escaping import visible
 
 if TYPE_CHECKING:

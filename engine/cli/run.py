@@ -13,8 +13,8 @@ from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import MetricsOption
 from engine.cli.output import Output
-from engine.history.exact_numbers import dumps
-from engine.history.formatting import exact, length
+from engine.exact_numbers import dumps
+from engine.formatting import exact, length
 from engine.history.status import ShardStatus
 from engine.runtime import run as processes
 from engine.runtime.engine import run_lock

@@ -24,7 +24,7 @@ from engine.cli.standings import (
     print_title,
     shown_as_json,
 )
-from engine.history.formatting import plural
+from engine.formatting import plural
 from engine.scheduling.status import NodeStatus, TenantStatus
 
 nodes = group("node", Panel.ASK, "Nodes: what they have, what is used, and by whom.")

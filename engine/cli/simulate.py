@@ -15,7 +15,7 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, named_log, output_
 from engine.cli.output import Output
 from engine.cli.output_files import check_files, write_files
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
-from engine.history.exact_numbers import dumps
+from engine.exact_numbers import dumps
 from engine.runtime.errors import FINDING
 from engine.simulation import cluster_of, sample_trace
 from engine.simulation.incidents import read_incidents

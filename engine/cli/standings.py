@@ -15,7 +15,7 @@ from engine.cli.arguments import date_time
 from engine.cli.columns import Column, show_list
 from engine.cli.output import Output
 from engine.cli.render import whole_table
-from engine.history.formatting import amount
+from engine.formatting import amount
 from engine.runtime.stages import SCHEDULING_OFF
 from engine.scheduling.status import GroupStatus
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from engine.cli.app import JsonOption, Panel, app, group, output_of, settings_of
 from engine.cli.conform import conform as run_cases
 from engine.cli.output import Output
-from engine.history.exact_numbers import dumps
+from engine.exact_numbers import dumps
 from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
 from engine.kubernetes.reading.documents import Document, Unreadable, read_stream

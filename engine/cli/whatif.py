@@ -14,8 +14,8 @@ from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, date_time
 from engine.cli.output import Output
-from engine.history.exact_numbers import dumps
-from engine.history.formatting import exact
+from engine.exact_numbers import dumps
+from engine.formatting import exact
 from engine.simulation.comparison import Compared, Comparison, Figure, Number
 from engine.simulation.measures import FIGURES
 

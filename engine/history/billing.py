@@ -24,10 +24,10 @@ from engine.events.decimals import total
 from engine.events.inputs import OTHER, NodeDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
+from engine.formatting import exact
 from engine.history.billed_pods import BilledPods
 from engine.history.billing_faults import charges_in, faults_of, stretch
 from engine.history.dead_letters import dead_lettered
-from engine.history.formatting import exact
 from engine.history.phrases import attempt_of
 from engine.history.taken_inputs import TakenInputs
 from engine.log.port import Partition, Record, Searchable, SearchableLog, ShardId

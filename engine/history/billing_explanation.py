@@ -22,7 +22,7 @@ from engine.events.decimals import plain
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.prices import METERS, Meter, PriceVersion
 from engine.events.times import Micros, format_time
-from engine.history.formatting import exact, moment, plural
+from engine.formatting import exact, moment, plural
 from engine.history.reading import events_of
 from engine.history.record_events import cause_of, end_of, events_behind, node_fact, slot_of, terms_behind
 from engine.history.sentences import describe

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine.history.formatting import moment
+from engine.formatting import moment
 from statemachines.errors import LaharError
 from statemachines.names import nearest
 

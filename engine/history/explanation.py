@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.events.times import format_time
-from engine.history.formatting import sentence
+from engine.formatting import sentence
 from engine.history.noticed import Noticed
 from engine.history.replicas import Group
 from engine.history.waiting import Waiting

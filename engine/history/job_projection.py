@@ -20,8 +20,8 @@ from engine.events.job_state import JobState, Slot
 from engine.events.jobs import JobOpened, JobPhaseChanged
 from engine.events.outcomes import JobParked, JobUnparked, RowRejected
 from engine.events.times import format_time
+from engine.exact_numbers import seconds
 from engine.history.claimed_names import Claimed
-from engine.history.exact_numbers import seconds
 from engine.history.resource_use import LiveAttempt, Use, use_so_far
 from engine.lifecycle.claims import Claim
 from statemachines.spec import Requests

@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.events import Data, Event
 from engine.events.jobs import JobPhaseChanged
+from engine.formatting import listed, moment, plural, sentence
 from engine.history.errors import NotFoundError
-from engine.history.formatting import listed, moment, plural, sentence
 from engine.history.preemptions import NoticeView, notice_named
 from engine.history.reading import job_called
 from engine.log.port import SearchableLog

@@ -18,8 +18,8 @@ from engine.events.preemptions import (
     ReservationEnded,
 )
 from engine.events.times import Micros, format_time
+from engine.formatting import listed, moment
 from engine.history.errors import NotFoundError
-from engine.history.formatting import listed, moment
 from engine.log.port import SearchableLog
 from statemachines.notice import NoticeChange, NoticeState
 

@@ -12,7 +12,7 @@ from engine.events.attempts import AttemptEvent
 from engine.events.excerpts import gist
 from engine.events.job_state import Slot
 from engine.events.times import format_time
-from engine.history.formatting import agree, brief, listed, moment, plural, sentence
+from engine.formatting import agree, brief, listed, moment, plural, sentence
 from engine.history.phrases import exit_words, fate
 from engine.history.view import AttemptView, JobView
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from engine.events.job_state import AttemptState
 from engine.events.times import SECOND
-from engine.history.exact_numbers import seconds
+from engine.exact_numbers import seconds
 from statemachines.spec import GPU, Requests
 
 

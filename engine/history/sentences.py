@@ -76,7 +76,7 @@ from engine.events.outcomes import (
     LetterDiscarded,
     RowRejected,
 )
-from engine.history.formatting import length, listed, moment, plural
+from engine.formatting import length, listed, moment, plural
 from engine.history.phrases import attempt_of, exit_words, fate, limit, moved, quoted
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 

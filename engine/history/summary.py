@@ -17,7 +17,7 @@ from engine.events.inputs import OTHER
 from engine.events.job_state import STATED
 from engine.events.outcomes import Accounted, RowRejected
 from engine.events.times import SECOND, format_time
-from engine.history.exact_numbers import distribution, seconds
+from engine.exact_numbers import distribution, seconds
 from engine.history.job_projection import JobFacts, Jobs
 from engine.history.resource_use import LiveAttempt, Use
 from statemachines.spec import gpus_of

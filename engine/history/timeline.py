@@ -10,8 +10,8 @@ from rich.text import Text
 
 from engine.events import Data, Event
 from engine.events.times import format_time
+from engine.formatting import length, moment
 from engine.history.fold import Interval, Track, fold, tracks
-from engine.history.formatting import length, moment
 from engine.history.view import JobView, attempt_name
 
 _GLYPHS: Final[dict[str, tuple[str, str]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.history.formatting import plural
+from engine.formatting import plural
 from engine.history.input_check import InputCheck
 from engine.history.transfer import is_partly_restored
 from engine.log.port import ShardId, ShardView

@@ -12,7 +12,7 @@ from engine.events.decisions import DecisionAccepted
 from engine.events.jobs import JobOpened
 from engine.events.scheduling import JobExplained
 from engine.events.times import format_time
-from engine.history.formatting import amount, brief, listed, moment, plural, sentence
+from engine.formatting import amount, brief, listed, moment, plural, sentence
 from engine.history.reading import job_called
 from engine.log.port import SearchableLog
 

@@ -16,10 +16,10 @@ from engine.events.inputs import CommandIssued
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND
+from engine.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
 from engine.history.advice import advice
 from engine.history.explanation import Explanation, Step, chains
 from engine.history.fold import fold
-from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
 from engine.history.noticed import Noticed
 from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from engine.history.reading import JobHistory

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from engine.events import Data, Event
 from engine.events.attempts import AttemptBound
 from engine.events.inputs import NodeDeleted, NodeObserved
+from engine.formatting import agree, moment, plural
 from engine.history.errors import NotFoundError, only_one
 from engine.history.explanation import Explanation
 from engine.history.fold import fold
-from engine.history.formatting import agree, moment, plural
 from engine.history.reading import cluster_facts, job_events
 from engine.history.replicas import GROUPS, Group, by_urgency, grouped, refusals
 from engine.history.view import JobView

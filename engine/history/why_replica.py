@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptMoved
+from engine.formatting import plural, sentence
 from engine.history.advice import advice
 from engine.history.errors import HistoryError
 from engine.history.explanation import Explanation
 from engine.history.fold import fold
-from engine.history.formatting import plural, sentence
 from engine.history.reading import JobHistory
 from engine.history.replicas import MISSING, Group, grouped, needs, refusals, waiting_tasks
 from engine.history.sentences import describe

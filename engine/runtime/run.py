@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext, suppress
 
-from engine.history.formatting import moment
+from engine.formatting import moment
 from engine.log.errors import FencedError
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from engine.events.inputs import NodeObserved
-from engine.history.formatting import amount
+from engine.formatting import amount
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
 

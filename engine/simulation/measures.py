@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.events.decimals import total
 from engine.events.times import Micros
-from engine.history.exact_numbers import distribution, ratio, seconds
+from engine.exact_numbers import distribution, ratio, seconds
 from engine.simulation.figures import Machine
 from engine.simulation.results_fold import Placement, ResultsFold
 

@@ -13,7 +13,7 @@ from engine.events import Event, decode
 from engine.events.inputs import ObjectApplied
 from engine.events.scheduling import JobExplained
 from engine.events.times import SECOND, Micros, format_time
-from engine.history.exact_numbers import distribution, seconds
+from engine.exact_numbers import distribution, seconds
 from engine.history.reading import cluster_facts
 from engine.history.resource_use import Use
 from engine.history.waiting import Waiting

@@ -15,7 +15,7 @@ from engine.events.attempts import AttemptChanged
 from engine.events.jobs import JobRevised
 from engine.events.outcomes import RowRejected
 from engine.events.times import SECOND
-from engine.history.exact_numbers import distribution, dumps, ratio, seconds
+from engine.exact_numbers import distribution, dumps, ratio, seconds
 from engine.history.summary import Summary
 from statemachines.spec import Requests
 

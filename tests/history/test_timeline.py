@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.events.times import SECOND
-from engine.history.formatting import length, moment
+from engine.formatting import length, moment
 from engine.history.timeline import draw, timeline
 
 GOLDEN = """\

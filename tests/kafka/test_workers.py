@@ -16,7 +16,7 @@ from worker_process import Lahar, until
 from engine.effects.dispatcher import cursor_name
 from engine.events import Topic, decode
 from engine.events.jobs import JobPhaseChanged
-from engine.history.exact_numbers import dumps
+from engine.exact_numbers import dumps
 from engine.history.listing import Filter
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition, ShardId

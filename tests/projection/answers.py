@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 from engine.events import Data, Event, encode
+from engine.exact_numbers import dumps
 from engine.history.errors import HistoryError
-from engine.history.exact_numbers import dumps
 from engine.history.job_reference import resolve, resolve_known
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import job_events
