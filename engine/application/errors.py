@@ -4,15 +4,17 @@ LaharError
 └── RequestError            an argument cannot be used
     └── AlreadyExistsError      a live job has the name of a submission
 
-`LogError` and `LogUnavailableError` are those of `engine.log`.
+Other packages' errors that every caller may meet are here too.
 """
 
 from __future__ import annotations
 
 from engine.arguments import RequestError
+from engine.effects.errors import UnknownCallbackError
+from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["AlreadyExistsError", "LogError", "LogUnavailableError", "RequestError"]
+__all__ = ["AlreadyExistsError", "DamagedFileError", "LogError", "LogUnavailableError", "RequestError", "UnknownCallbackError"]
 
 
 class AlreadyExistsError(RequestError):

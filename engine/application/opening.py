@@ -12,7 +12,7 @@ from engine.application.errors import RequestError
 from engine.arguments import checked
 from engine.effects.errors import CallbackError
 from engine.effects.registry import load
-from engine.runtime.errors import describe
+from engine.events.fault_messages import faults_of
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import DEFAULT_LOG, Settings
 from engine.runtime.stages import scheduling as scheduling_stage
@@ -78,7 +78,7 @@ def open_lahar(
     try:
         settings = Settings.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        raise RequestError(describe(error)) from None
+        raise RequestError(faults_of(error)) from None
     try:
         if settings.scheduler_config is not None:
             scheduling_stage(settings)

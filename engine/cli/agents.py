@@ -12,11 +12,11 @@ from prometheus_client import PlatformCollector, ProcessCollector
 from engine.application.errors import LogUnavailableError
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MetricsOption
-from engine.runtime.logging_config import written
+from engine.cli.logging_config import written
 from engine.runtime.monitoring import STILL_SECONDS
 from engine.runtime.opening import is_shared
 from engine.runtime.serving import Server, parse_address
-from engine.runtime.signals import Signals
+from engine.signals import Signals
 
 if TYPE_CHECKING:
     from streams.agents.app import AgentApp

@@ -59,7 +59,7 @@ class _Shared:
 
 
 class ErrorsToExitCodes(Group):
-    """A group that ends every failure with one line on standard error and a documented exit code (`engine.runtime.errors`)."""
+    """A group that ends every failure with one line on standard error and a documented exit code (`engine.cli.exit_codes`)."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever typer gives
         """Parse the arguments; `--help` and `--version` answer here."""
@@ -90,7 +90,7 @@ def _exit_codes() -> Iterator[None]:
     except (typer.Exit, typer.Abort, typer.TyperException):
         raise
     except (Exception, KeyboardInterrupt) as error:
-        from engine.runtime.errors import describe, exit_code, wants_traceback  # noqa: PLC0415 - knows the errors of all packages
+        from engine.cli.exit_codes import describe, exit_code, wants_traceback  # noqa: PLC0415 - knows the errors of all packages
 
         if wants_traceback():
             raise

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from engine.application.apply import all_parts, apply_parts
-from engine.application.client import Lahar
 from engine.application.files import read_objects
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
 from engine.cli.input_outcomes import finish, new_feed
+from lahar import Lahar
 
 
 @app.command(

@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import (
     ClusterOption,
@@ -23,20 +22,19 @@ from engine.cli.arguments import (
     several,
 )
 from engine.cli.as_of_tables import show_cluster, show_queues
+from engine.cli.exit_codes import NotThereError
 from engine.cli.output import Output
 from engine.cli.render import render_job, render_summary
-from engine.events import Data, Event
+from engine.events import Data
 from engine.events.envelope import encode, to_cloudevent
 from engine.events.times import EARLIEST, LATEST, to_micros
 from engine.exact_numbers import dumps
 from engine.formatting import amount, stamp
 from engine.formatting import moment as shown_moment
-from engine.history.diff import Change
-from engine.history.event_filter import Selection
 from engine.history.moment_argument import By
 from engine.history.sentences import describe
 from engine.history.timeline import draw
-from engine.runtime.errors import NotFoundError as NotThereError
+from lahar import Change, Event, Lahar, Selection
 
 KnownOption = Annotated[bool, typer.Option("--known", help="By recordedtime: what Lahar knew then, not what it knows today.")]
 

@@ -9,7 +9,7 @@ import typer
 
 from engine.cli.app import JsonOption, Panel, app, output_of
 from engine.cli.checkout import tool
-from engine.runtime.errors import FINDING
+from engine.cli.exit_codes import FINDING
 
 
 def _benchmarks() -> ModuleType:

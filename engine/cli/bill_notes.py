@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.application.billing import Bills, RunFilter
-from engine.billing.invoice import Bill, without_price
+from engine.application.billing import RunFilter
+from engine.billing.invoice import without_price
 from engine.cli.output import Output
 from engine.formatting import plural
 from engine.history.closings import Closing
+from lahar import Bill, Bills
 
 BUT_OTHER: Final = " but jobs of kind Other (--all)"
 

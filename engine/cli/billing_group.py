@@ -11,31 +11,28 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from engine.application.billing import Bills, close_period
-from engine.application.client import Lahar
+from engine.application.billing import close_period
 from engine.billing.exports.formats import FORMATS
 from engine.billing.exports.invoice_files import INVOICE_FORMATS, write_invoices
 from engine.billing.exports.json_lines import write_records
 from engine.billing.invoice import rounded
-from engine.billing.records import Record
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, NoProcessOption, RecordedOption, moment, recorded_at
 from engine.cli.bill_notes import BUT_OTHER, asked_for, note_closing, note_if_empty, warn_uncharged, warn_unpriced
 from engine.cli.columns import Column, show_list
+from engine.cli.exit_codes import FINDING
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.invoice_tables import show_lines, show_sums
 from engine.cli.output import Output
-from engine.events import Data, Event
+from engine.events import Data
 from engine.events.decimals import plain
 from engine.events.times import format_time
 from engine.formatting import exact, plural
 from engine.formatting import moment as when
-from engine.history.billing import Finding
-from engine.history.billing_explanation import RecordExplanation, told
-from engine.history.budgets import TenantBudgetStatus
-from engine.runtime.errors import FINDING
+from engine.history.billing_explanation import told
 from engine.runtime.settings import Settings
 from engine.runtime.stages import BILLING_OFF
+from lahar import Bills, Event, Finding, Lahar, Record, RecordExplanation, TenantBudgetStatus
 
 billing = group("billing", Panel.ASK, "What was used, what it costs, and which events say so.")
 

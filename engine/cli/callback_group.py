@@ -8,12 +8,12 @@ import typer
 from rich.table import Table
 
 from engine.application.callbacks import StoredStatus, registered, resume, stored_statuses
-from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.times import format_time
 from engine.formatting import moment
+from lahar import Lahar
 from statemachines.callbacks import BudgetSelector, Selector
 
 callbacks = group("callbacks", Panel.OPERATE, "List the registered callbacks; resume a disabled one.")

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine.cli.exit_codes import FINDING, OK
 from engine.cli.output import Output
 from engine.conformance.run import CaseResult, run_cases, shown
-from engine.runtime.errors import FINDING, OK
 
 
 def conform(files: list[Path], as_json: bool) -> int:

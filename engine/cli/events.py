@@ -14,12 +14,13 @@ from engine.cli.ask import show_event
 from engine.cli.output import Output
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
-from engine.history.event_filter import Followed, Selection, must_be_reasons
+from engine.history.event_filter import Followed, must_be_reasons
 from engine.history.job_names import JobNames
 from engine.history.subscribe import CaughtUp, Item, Start, Subscription, Wanted
 from engine.history.token import is_token
 from engine.runtime.opening import opened
-from engine.runtime.signals import Signals
+from engine.signals import Signals
+from lahar import Selection
 from statemachines.vocabulary import Level
 
 

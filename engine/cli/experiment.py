@@ -11,8 +11,8 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
 from engine.cli.checkout import tool
+from engine.cli.exit_codes import FINDING
 from engine.cli.output_files import check_files, write_files
-from engine.runtime.errors import FINDING
 
 NAMES: Final = ("gang", "fair-share", "binpack", "task-topology", "notice", "paddlepaddle", "octopus")
 """All experiments, in the order of `all`."""

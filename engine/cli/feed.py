@@ -13,10 +13,10 @@ import typer
 from rich.text import Text
 
 from engine.application.arguments import wall_clock as now
-from engine.application.client import Lahar
 from engine.application.feed import Feed
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
+from engine.cli.exit_codes import FINDING
 from engine.cli.input_outcomes import finish, new_feed, repeatable
 from engine.cli.output import Output
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
@@ -32,9 +32,9 @@ from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.owner_chains import OwnerChains
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects, unpacked
-from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
 from engine.simulation.traces import BadRow, ImportReport, cluster_of, import_rows, read_trace, sample_trace, with_tenants
+from lahar import Lahar
 
 _CHUNK = 1 << 16
 _FLUSH = 2_000

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import typer
 from rich.text import Text
 
-from engine.application.client import Lahar
 from engine.application.errors import LogUnavailableError
-from engine.application.feed import Feed, Taken
+from engine.application.feed import Feed
+from engine.cli.exit_codes import BAD_INPUT
 from engine.cli.output import Output
 from engine.history.sentences import describe
-from engine.runtime.errors import BAD_INPUT
+from lahar import Lahar, Taken
 
 
 def new_feed(log: Lahar, output: Output, *, process: bool) -> Feed:

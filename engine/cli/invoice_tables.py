@@ -8,12 +8,13 @@ from typing import Final
 
 from rich.text import Text
 
-from engine.billing.invoice import Bill, Invoice, Sum
+from engine.billing.invoice import Sum
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events.billing import Worth
 from engine.events.decimals import plain
 from engine.events.prices import METERS, Meter
+from lahar import Bill, Invoice
 
 _NONE: Final = Decimal(0)
 _APART: Final[tuple[Worth, ...]] = ("preempted", "reserved")

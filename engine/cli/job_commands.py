@@ -10,7 +10,6 @@ from uuid import uuid4
 import typer
 from pydantic_core import from_json
 
-from engine.application.client import Lahar
 from engine.application.files import read_manifests
 from engine.application.job_inputs import command_message, submission
 from engine.application.live_names import must_be_free
@@ -23,6 +22,7 @@ from engine.cli.jobs import jobs
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.history.reading import cluster_of
 from engine.kubernetes.reading.identity import job_name
+from lahar import Lahar
 from statemachines.names import must_be_known
 from statemachines.vocabulary import USER_ACTIONS
 

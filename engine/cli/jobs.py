@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import MOST_SHOWN, ClusterOption, JobArgument, NamespaceOption, moment, several
 from engine.cli.columns import Column, show_list
@@ -14,7 +13,7 @@ from engine.cli.output import Output
 from engine.cli.render import render_job
 from engine.exact_numbers import dumps
 from engine.formatting import length, stamp
-from engine.history.listing import Filter, JobLine
+from lahar import Filter, JobLine, Lahar
 from statemachines.vocabulary import JOB_PHASES
 
 jobs = group("job", Panel.ASK, "List and show jobs; submit, command and release them.")

@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 
 from engine.application.arguments import wall_clock as now
-from engine.application.client import Lahar
 from engine.application.job_inputs import command_message
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, NoProcessOption, ReasonOption
@@ -18,8 +17,9 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
 from engine.formatting import stamp
-from engine.history.dead_letters import Letter, latest_letters, meant_letters
+from engine.history.dead_letters import latest_letters, meant_letters
 from engine.history.redrive import objection, redriven
+from lahar import Lahar, Letter
 
 letters = group("dead-letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again, discard them.")
 

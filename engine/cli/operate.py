@@ -12,21 +12,20 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from engine.application.client import Lahar
 from engine.application.questions import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, in_order
+from engine.cli.exit_codes import FINDING
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.history.export_lines import contents_of
 from engine.history.readable_records import Damage
 from engine.history.transfer import export_job, export_log, import_log
-from engine.history.verify import Verdict
 from engine.kubernetes.reading.object_files import standard_input
 from engine.runtime.engine import run_lock
-from engine.runtime.errors import FINDING
 from engine.runtime.opening import is_shared, open_log, opened
 from engine.runtime.stages import stages_of
+from lahar import Lahar, Verdict
 
 log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, compact.")
 

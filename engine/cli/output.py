@@ -20,9 +20,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.segment import Segment
 from rich.text import Text
 
+from engine.cli.escaping import visible, visible_text
+from engine.cli.logging_config import is_json
 from engine.controls import visible_line
-from engine.runtime.escaping import visible, visible_text
-from engine.runtime.logging_config import is_json
 
 _logger = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption
 from engine.cli.columns import Column, show_list
@@ -16,7 +15,8 @@ from engine.cli.render import whole_table
 from engine.cli.standings import NONE
 from engine.events.inputs import CommandIssued
 from engine.formatting import moment, stamp
-from engine.history.preemptions import NoticeView, told
+from engine.history.preemptions import told
+from lahar import Lahar, NoticeView
 
 preemptions = group("preemptions", Panel.ASK, "Notices of preemption: who is to be stopped for whom and when; answer them.")
 

@@ -9,15 +9,15 @@ import typer
 
 from engine.application.apply import part_of
 from engine.application.arguments import wall_clock as now
-from engine.application.client import Lahar
 from engine.application.errors import LogUnavailableError
 from engine.application.files import read_given
 from engine.application.places import Place
 from engine.application.prices import book_of, check_book, diff_books, spec_of, unpriced_meters, unpriced_times
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
+from engine.cli.exit_codes import BAD_INPUT, FINDING, NotThereError
 from engine.history.reading import cluster_facts
-from engine.runtime.errors import BAD_INPUT, FINDING, NotFoundError
 from engine.runtime.opening import opened
+from lahar import Lahar
 
 prices = group("prices", Panel.ASK, "The price book: check, show and compare.")
 
@@ -70,7 +70,7 @@ def show(context: typer.Context, log: LogOption = None, _as_json: JsonOption = T
     with opened(settings) as source:
         book = book_of(cluster_facts(source))
     if book.book is None:
-        raise NotFoundError("price book", None, f"{settings.log} has none; give one with `lahar apply FILE`")
+        raise NotThereError("price book", None, f"{settings.log} has none; give one with `lahar apply FILE`")
     output.record(dict(book.spec))
 
 

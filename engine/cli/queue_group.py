@@ -7,7 +7,6 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from engine.application.client import Lahar
 from engine.application.queue_state import change_queue_state
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, recorded_at
@@ -30,7 +29,7 @@ from engine.cli.standings import (
     unit_text,
 )
 from engine.formatting import amount
-from engine.scheduling.status import QueueStatus
+from lahar import Lahar, QueueStatus
 
 queues = group("queue", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them.")
 

@@ -12,12 +12,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from engine.cli.escaping import visible
 from engine.cli.output import Output
 from engine.formatting import length, moment
-from engine.runtime.escaping import visible
 
 if TYPE_CHECKING:
-    from engine.history.view import JobView
+    from lahar import JobView
 
 _TOP = 8
 """Users and queues shown before the rest is counted."""

@@ -9,17 +9,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import MetricsOption
+from engine.cli.logging_config import written
 from engine.cli.output import Output
 from engine.exact_numbers import dumps
 from engine.formatting import exact, length
-from engine.history.status import ShardStatus
 from engine.runtime import run as processes
 from engine.runtime.engine import run_lock
-from engine.runtime.logging_config import written
 from engine.runtime.opening import is_shared
+from lahar import Lahar, ShardStatus
 
 
 @app.command(

@@ -25,7 +25,7 @@ from engine.cli.standings import (
     shown_as_json,
 )
 from engine.formatting import plural
-from engine.scheduling.status import NodeStatus, TenantStatus
+from lahar import NodeStatus, TenantStatus
 
 nodes = group("node", Panel.ASK, "Nodes: what they have, what is used, and by whom.")
 tenants = group("tenant", Panel.ASK, "Tenants: namespaces, weights, quotas and use.")

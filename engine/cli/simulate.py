@@ -12,11 +12,11 @@ from rich.table import Table
 from engine.application.arguments import wall_clock as now
 from engine.application.simulation import Scenario, conduct_of, nodes_of, objects_of, simulate
 from engine.cli.app import JsonOption, LogOption, Panel, app, named_log, output_of, settings_of
+from engine.cli.exit_codes import FINDING
 from engine.cli.output import Output
 from engine.cli.output_files import check_files, write_files
 from engine.cli.trace_options import ColumnsOption, FormatOption, named_columns
 from engine.exact_numbers import dumps
-from engine.runtime.errors import FINDING
 from engine.simulation import cluster_of, sample_trace
 from engine.simulation.incidents import read_incidents
 from engine.simulation.livelock import STOPS

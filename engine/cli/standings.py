@@ -8,8 +8,6 @@ from typing import Annotated, Any, Final, Protocol, TypeVar
 import typer
 from rich.text import Text
 
-from engine.application.client import Lahar
-from engine.application.scheduling import Scheduling
 from engine.cli.app import output_of, settings_of
 from engine.cli.arguments import date_time
 from engine.cli.columns import Column, show_list
@@ -17,7 +15,7 @@ from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.formatting import amount
 from engine.runtime.stages import SCHEDULING_OFF
-from engine.scheduling.status import GroupStatus
+from lahar import GroupStatus, Lahar, Scheduling
 
 ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.")]
 ItsClusterOption = Annotated[

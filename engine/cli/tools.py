@@ -11,13 +11,13 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, group, output_of, settings_of
 from engine.cli.conform import conform as run_cases
+from engine.cli.exit_codes import FINDING
 from engine.cli.output import Output
 from engine.exact_numbers import dumps
 from engine.kubernetes.ingest_report import IngestReport
 from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
 from engine.kubernetes.reading.documents import Document, Unreadable, read_stream
 from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
-from engine.runtime.errors import FINDING
 
 inspect = group("inspect", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects.")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
+from engine.cli.exit_codes import FINDING
 from engine.cli.output import Output
-from engine.runtime.errors import FINDING
 from engine.runtime.opening import is_shared, not_installed
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.cli.exit_codes import NotThereError
 from engine.events.docstrings import summary
 from engine.events.schema import json_schema
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import TYPES
-from engine.runtime.errors import NotFoundError
 from statemachines.names import hint
 
 
@@ -34,7 +34,7 @@ def schema(
     output = output_of(context, as_json)
     if name is not None:
         if name not in TYPES:
-            raise NotFoundError("event type", name, f"`lahar schema` lists them all{hint(name, TYPES)}")
+            raise NotThereError("event type", name, f"`lahar schema` lists them all{hint(name, TYPES)}")
         if output.as_json:
             output.record(json_schema(name))
         else:

@@ -10,14 +10,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from engine.application.client import Lahar
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, date_time
 from engine.cli.output import Output
 from engine.exact_numbers import dumps
 from engine.formatting import exact
-from engine.simulation.comparison import Compared, Comparison, Figure, Number
+from engine.simulation.comparison import Compared, Number
 from engine.simulation.measures import FIGURES
+from lahar import Comparison, Figure, Lahar
 
 MOST_NODES: Final = 100_000
 """Largest `--add-nodes`."""

@@ -9,11 +9,11 @@ import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import MetricsOption
-from engine.runtime.logging_config import written
+from engine.cli.logging_config import written
 from engine.runtime.opening import is_shared
-from engine.runtime.signals import Signals
 from engine.runtime.stages import BILLING, BILLING_OFF, BUDGETS, SCHEDULING, SCHEDULING_OFF, stages_of
 from engine.runtime.worker import EFFECTS, run_effects, run_stage
+from engine.signals import Signals
 
 
 @app.command(

@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, ValidationError
 
 from statemachines.names import hint
 
 _EXPECTED: Final = re.compile(r"'([^']*)'")
+
+
+def faults_of(error: ValidationError, fields: Iterable[str] = ()) -> str:
+    """Return all faults that validation found, on one line; `fields` as in `message_of`."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in fault['loc']) or error.title}: {message_of(fault, fields)}"
+        for fault in error.errors(include_url=False)
+    )
 
 
 def message_of(fault: ErrorDetails, fields: Iterable[str] = ()) -> str:

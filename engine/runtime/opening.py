@@ -14,7 +14,7 @@ from engine.log.url import open_log as open_embedded
 from engine.processor.partitions import partition_count
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
-from engine.runtime.signals import Signals
+from engine.signals import Signals
 
 if TYPE_CHECKING:
     from streams.log import KafkaLog

@@ -17,8 +17,8 @@ from engine.runtime.opening import UNOPENED, StoppedError, opened_at_start
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
 from engine.runtime.shard_loop import Share, run_shares, shared, waiting_for
-from engine.runtime.signals import Signals
 from engine.runtime.stages import stages_of
+from engine.signals import Signals
 
 
 def run(settings: Settings, reporter: Reporter, address: str | None) -> None:

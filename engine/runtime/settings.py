@@ -32,21 +32,20 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from engine.events.bounds import INT32, REPLICAS
-from engine.events.fault_messages import message_of
+from engine.events.fault_messages import faults_of, message_of
 from engine.events.times import SECOND, Duration
 from engine.events.values import Name
 from engine.kubernetes.reading.accelerators import BUILT_IN, Accelerators
 from engine.kubernetes.reading.durations import parse_duration
 from engine.log.url import must_name_no_login
 from engine.processor.watchdog import DECIDE_SECONDS
-from engine.runtime.errors import describe
-from engine.runtime.logging_config import LogFormat
 
+LogFormat = Literal["text", "json"]
 FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
 _SYSTEM: Final = Path("/etc/lahar") / FILE_NAME
@@ -251,7 +250,7 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
         values = tomllib.loads(content.decode())
         _File.model_validate(values)
     except ValidationError as error:
-        raise ValueError(f"{shown}: {describe(error, _File.model_fields)}") from None
+        raise ValueError(f"{shown}: {faults_of(error, _File.model_fields)}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{shown}: {error}") from None
     return values

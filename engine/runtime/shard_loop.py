@@ -19,7 +19,7 @@ from engine.projection.file import place_of
 from engine.projection.follower import Follower
 from engine.runtime.monitoring import Monitoring
 from engine.runtime.runner import Runner
-from engine.runtime.signals import Signals
+from engine.signals import Signals
 
 TURN_SECONDS: Final = 0.2
 """Maximum wait of an idle process between two turns (seconds)."""

@@ -17,7 +17,7 @@ from engine.runtime.opening import UNOPENED, StoppedError, opened_at_start
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
 from engine.runtime.shard_loop import TURN_SECONDS, UNSETTLED, Share, run_shares, shared, waiting_for
-from engine.runtime.signals import Signals
+from engine.signals import Signals
 
 if TYPE_CHECKING:
     from streams.log import KafkaLog

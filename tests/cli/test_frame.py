@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from engine import __version__
 from engine.cli.app import ErrorsToExitCodes, JsonOption, LogOption, output_of, settings_of, shared
+from engine.cli.exit_codes import NotThereError, describe, exit_code
 from engine.cli.main import app
 from engine.events import UnknownTypeError
 from engine.log.errors import FencedError, LogUnavailableError
-from engine.runtime.errors import NotFoundError, describe, exit_code
 
 RUN = CliRunner()
 LAHAR = [sys.executable, "-c", "from engine.cli.main import main; main()"]
@@ -70,7 +70,7 @@ FAILURES = [
     (ValueError("line 3: no number"), 2, "line 3: no number"),
     (FileNotFoundError(2, "No such file or directory", "jobs.yaml"), 2, "jobs.yaml: No such file or directory"),
     (invalid(), 2, "size: should be a valid integer"),
-    (NotFoundError("job", "ml/x", "`lahar job list` shows them"), 3, "no job 'ml/x': `lahar job list` shows them"),
+    (NotThereError("job", "ml/x", "`lahar job list` shows them"), 3, "no job 'ml/x': `lahar job list` shows them"),
     (LogUnavailableError("disk full: free some space and start again"), 4, "disk full"),
     (FencedError("lifecycle/0", 1, 2), 4, "was taken over"),
     (KeyboardInterrupt(), 130, ""),

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from engine.runtime.signals import Signals
+from engine.signals import Signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

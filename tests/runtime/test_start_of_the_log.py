@@ -9,7 +9,7 @@ import pytest
 from engine.log.errors import LogBusyError, LogError, LogUnavailableError
 from engine.log.start import StartWait
 from engine.runtime.opening import StoppedError, awaited
-from engine.runtime.signals import Signals
+from engine.signals import Signals
 
 
 class Clock(Signals):

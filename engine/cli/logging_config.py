@@ -13,13 +13,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import typer
 
-from engine.runtime.escaping import visible
+from engine.cli.escaping import visible
 
-LogFormat = Literal["text", "json"]
+if TYPE_CHECKING:
+    from engine.runtime.settings import LogFormat
+
 _OURS: Final = ("engine", "streams", "lahar")
 """Loggers that are written from level INFO; others from WARNING."""
 
@@ -28,7 +30,7 @@ _MUTED: Final = "aiokafka"
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("engine.runtime.logging_config")  # what reads these lines may know it by this name
 
 
 class _Lines(logging.StreamHandler[TextIO]):
@@ -94,7 +96,7 @@ def written(form: LogFormat) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from engine.runtime.errors import describe, exit_code  # noqa: PLC0415 - knows the errors of all packages
+        from engine.cli.exit_codes import describe, exit_code  # noqa: PLC0415 - imports the errors
 
         if form != "json" or isinstance(error, typer.Exit):
             raise

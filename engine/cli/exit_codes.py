@@ -1,6 +1,6 @@
 """Errors of the command: a one-line message and a documented exit code each.
 
-NotFoundError         the named object is not in the log
+NotThereError         the named object is not in the log
 
 | code | meaning                                                         |
 |------|-----------------------------------------------------------------|
@@ -17,17 +17,14 @@ NotFoundError         the named object is not in the log
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Final
 
 from pydantic import ValidationError
 
-from engine.effects.errors import UnknownCallbackError
+from engine.application.errors import DamagedFileError, LogError, UnknownCallbackError
 from engine.events.errors import is_interrupt
-from engine.events.fault_messages import message_of
-from engine.history.errors import NotFoundError as NotInLogError
-from engine.kubernetes.reading.object_files import DamagedFileError
-from engine.log.errors import LogError
+from engine.events.fault_messages import faults_of
+from lahar import NotFoundError
 
 OK: Final = 0
 FINDING: Final = 1
@@ -38,7 +35,7 @@ DEFECT: Final = 70
 INTERRUPTED: Final = 130
 
 
-class NotFoundError(LookupError):
+class NotThereError(LookupError):
     """Raised when a job, an event type, a topic or another object that the user named does not exist."""
 
     def __init__(self, what: str, name: str | None, remedy: str) -> None:
@@ -48,8 +45,8 @@ class NotFoundError(LookupError):
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (BrokenPipeError, OK),  # the reader of standard output has closed it (`lahar events | head`)
     (LogError, LOG_UNAVAILABLE),
+    (NotThereError, NOT_FOUND),
     (NotFoundError, NOT_FOUND),
-    (NotInLogError, NOT_FOUND),
     (UnknownCallbackError, NOT_FOUND),
     (DamagedFileError, FINDING),
     (ValueError, BAD_INPUT),  # EventError, pydantic's ValidationError, JSON and Unicode errors are all ValueErrors
@@ -67,20 +64,12 @@ def exit_code(error: BaseException) -> int:
     return DEFECT
 
 
-def describe(error: BaseException, fields: Iterable[str] = ()) -> str:
-    """Return a one-line message with the problem and the remedy; empty if no message is needed.
-
-    Args:
-        error: the error.
-        fields: known field names, for a suggestion about an unknown one.
-    """
+def describe(error: BaseException) -> str:
+    """Return a one-line message with the problem and the remedy; empty if no message is needed."""
     if is_interrupt(error) or isinstance(error, BrokenPipeError):
         return ""
     if isinstance(error, ValidationError):
-        return "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or error.title}: {message_of(fault, fields)}"
-            for fault in error.errors(include_url=False)
-        )
+        return faults_of(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     text = " ".join(str(error).split()) or type(error).__name__

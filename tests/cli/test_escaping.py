@@ -13,9 +13,9 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from engine.cli.app import app
+from engine.cli.escaping import visible, visible_text
 from engine.cli.output import Output
 from engine.controls import visible_line
-from engine.runtime.escaping import visible, visible_text
 
 HOSTILE = "x\x1b[2J\x9b31m\u202eevil\nroot did it\u2028[bold]"
 SHOWN = r"x\x1b[2J\x9b31m\u202eevil\nroot did it\u2028[bold]"

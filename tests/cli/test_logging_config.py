@@ -9,9 +9,9 @@ import re
 import pytest
 import typer
 
+from engine.cli.logging_config import is_json, written
 from engine.cli.output import Output
 from engine.log.errors import LogUnavailableError
-from engine.runtime.logging_config import is_json, written
 
 OURS = logging.getLogger("engine.test")
 THEIRS = logging.getLogger("platform.callbacks")
