@@ -302,9 +302,10 @@ def _text(name: str) -> bytes:
 
 def _name(text: bytes) -> str:
     # A long name is not one of Lahar's, and would fill the cache.
-    return _known(text) if len(text) <= _LONGEST_NAME else text.decode()
+    return interned(text) if len(text) <= _LONGEST_NAME else text.decode()
 
 
 @lru_cache(maxsize=1_024)
-def _known(text: bytes) -> str:
+def interned(text: bytes) -> str:
+    """Return a short text; the last thousand of them are kept."""
     return text.decode()

@@ -11,21 +11,11 @@ THIRD_PARTY = {"_get_command", "_send_request", "_conns", "_isolation_level", "_
 """Names of typer and aiokafka, which show nothing that would do."""
 LEFT = {
     "application/test_client.py": {"_settings"},
-    "cli/test_why_waiting.py": {"_NODES", "_REASONS"},
-    "kafka/test_codec.py": {"_known"},
-    "kafka/test_kafka_commands.py": {"_scan"},
     "kafka/test_kafka_shards.py": {"_run"},
     "log/test_damage.py": {"_position"},
     "log/test_power_loss.py": {"_file", "_writer"},
     "processor/test_bytes_of_commits.py": {"_heads", "_records", "_run"},
-    "projection/test_projection_laws.py": {"_move"},
-    "scheduling/test_bounds_of_rounds.py": {"_columns"},
-    "scheduling/test_former_names.py": {"_MODULES"},
-    "scheduling/test_notice_suffices.py": {"_choose", "_review"},
-    "scheduling/test_rounds_keep_the_rules.py": {"_kept"},
-    "scheduling/test_sessions.py": {"_kept"},
-    "scheduling/test_shares_follow_moves.py": {"_present_tree"},
-    "scheduling/test_waiting_lines.py": {"_Queue", "_is_hopeless", "_kept", "_quiet"},
+    "scheduling/test_waiting_lines.py": {"_kept", "_quiet"},
 }
 """Private names that tests still use; nothing is to be added."""
 

@@ -16,7 +16,7 @@ from engine.formatting import amount, brief, listed, moment, plural, sentence
 from engine.history.reading import job_called
 from engine.log.port import SearchableLog
 
-_REASONS: Final[dict[str, tuple[str, str]]] = {
+REASONS: Final[dict[str, tuple[str, str]]] = {
     "QueueNotFound": ("its queue {about} does not exist", "create the queue, or name another one"),
     "QueueNotOpen": ("its queue {about} is closed", "open the queue, or name another one"),
     "QueueHierarchyInvalid": (
@@ -87,7 +87,7 @@ _SHARE: Final = (
 """Advice if a share is the limit, which grows as other queues request less."""
 _OF_NODES: Final = ("no node takes a pod of task {about}", "change the nodes that should take it, or what it demands of nodes")
 
-_NODES: Final[dict[str, str]] = {
+NODE_REASONS: Final[dict[str, str]] = {
     "InsufficientResource": "with too little {resource}",
     "NodeTooSmall": "with too little {resource} even when empty",
     "NodeUnschedulable": "cordoned",
@@ -123,7 +123,7 @@ class Waiting:
     def sentences(self) -> list[str]:
         """Return sentences with the obstacle, and the job's place in the queue."""
         said = self.event.data
-        found = self._filled_in(_REASONS.get(said.reason, _OF_NODES)[0])
+        found = self._filled_in(REASONS.get(said.reason, _OF_NODES)[0])
         if said.missing:
             found += f"; {_amounts(said.missing)} {'is' if len(said.missing) == 1 else 'are'} missing" + (
                 " on the nearest" if said.nodes else ""
@@ -150,7 +150,7 @@ class Waiting:
         """Return advice for operators."""
         said = self.event.data
         shared = said.reason == "QueueLimit" and said.plugin == "proportion" and said.action != "enqueue"
-        return f"{said.reason}: {self._filled_in(_SHARE if shared else _REASONS.get(said.reason, _OF_NODES)[1])}"
+        return f"{said.reason}: {self._filled_in(_SHARE if shared else REASONS.get(said.reason, _OF_NODES)[1])}"
 
     def _filled_in(self, text: str) -> str:
         said = self.event.data
@@ -189,7 +189,7 @@ def _amounts(amounts: Mapping[str, int]) -> str:
 
 def _node(word: str, count: int) -> str:
     reason, _, resource = word.partition("/")
-    return f"{count} {_NODES.get(reason, reason).format(resource=resource)}"
+    return f"{count} {NODE_REASONS.get(reason, reason).format(resource=resource)}"
 
 
 def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waiting | None:

@@ -7,7 +7,7 @@ from typing import Final
 from engine import former_names
 
 _MODEL: Final = ("amounts", "budgets", "changes", "entities", "nodes", "notices", "presence", "queues", "selectors", "sub_groups")
-_MODULES: Final = {
+FORMER_MODULES: Final = {
     "engine.scheduling.model": "engine.scheduling.cluster",
     **{f"engine.scheduling.model.{name}": f"engine.scheduling.cluster.{name}" for name in _MODEL},
     "engine.scheduling.model.cluster": "engine.scheduling.cluster.model",
@@ -23,4 +23,4 @@ _NAMES: Final = {
     "engine.scheduling.lines": {"Kind": "EquivalenceClass", "Lines": "PendingQueue"},
 }
 
-former_names.install(_MODULES, _NAMES)
+former_names.install(FORMER_MODULES, _NAMES)

@@ -84,7 +84,7 @@ def test_a_past_moment_has_the_reason_of_then(crowded, folder):
 
 
 def test_every_reason_has_words():
-    assert set(waiting._REASONS) | set(waiting._NODES) == REASONS
+    assert set(waiting.REASONS) | set(waiting.NODE_REASONS) == REASONS
 
 
 def test_the_page_has_every_reason_with_what_is_said_of_it():
@@ -92,6 +92,6 @@ def test_the_page_has_every_reason_with_what_is_said_of_it():
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", page.partition("### Reasons")[2].partition("\n## ")[0], re.MULTILINE)
     assert [code for code, _, _ in rows] == list(get_args(ReasonCode))
     for code, said, remedy in rows:
-        known = waiting._REASONS[code][0] if code in waiting._REASONS else f"{{about}} nodes {waiting._NODES[code]}"
+        known = waiting.REASONS[code][0] if code in waiting.REASONS else f"{{about}} nodes {waiting.NODE_REASONS[code]}"
         assert re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(known)), said), code
         assert remedy.endswith(".")

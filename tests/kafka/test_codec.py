@@ -291,11 +291,11 @@ def test_a_foreign_dead_letter_with_endless_attributes_is_garbage() -> None:
 
 
 def test_long_names_are_read_and_not_kept() -> None:
-    source, kept = "s" * 4_000, codec._known.cache_info().currsize
+    source, kept = "s" * 4_000, codec.interned.cache_info().currsize
     for number in range(10):
         found, _ = decode(b"k", b"{}", [*(BINARY | {"ce_source": f"{source}{number}".encode()}).items()], AT)
         assert found.source == f"{source}{number}"
-    assert codec._known.cache_info().currsize < kept + 10
+    assert codec.interned.cache_info().currsize < kept + 10
 
 
 @pytest.mark.parametrize("headers", [{"lahar_shardsequence": b"1"}, {"lahar_shardsequence": b"x", "lahar_basis": b""}])

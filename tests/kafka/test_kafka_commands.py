@@ -17,7 +17,7 @@ from lahar_command import Command
 from topics_of_tests import alter
 
 from engine.log.port import Partition, Record
-from streams.log import KafkaLog
+from streams import log as kafka_log
 from streams.settings import KafkaSettings
 
 ROWS = 3_000
@@ -171,13 +171,13 @@ def test_an_appending_command_reads_the_log_once_and_twice_if_set_aside(
     file = tmp_path / "jobs.yaml"
     file.write_text("\n---\n".join(MANIFEST.replace("train,", f"train-{number},") for number in range(4)))
     read: list[str] = []
-    whole = KafkaLog._scan
+    whole = kafka_log.scan
 
-    def scan(log: KafkaLog, places: Sequence[Partition], *more: Any) -> Iterator[Record]:
+    def scan(reader: Any, places: Sequence[Partition], *more: Any) -> Iterator[Record]:
         read.extend(sorted({place.topic for place in places}))
-        return whole(log, places, *more)
+        return whole(reader, places, *more)
 
-    monkeypatch.setattr(KafkaLog, "_scan", scan)
+    monkeypatch.setattr(kafka_log, "scan", scan)
     lahar("job", "submit", file)
     assert len(read) == len(set(read)), "once, for the names of live jobs"
     read.clear()
@@ -186,7 +186,7 @@ def test_an_appending_command_reads_the_log_once_and_twice_if_set_aside(
         assert read == ["dead-letters", "cluster", "job-events", "dead-letters", "jobs"]
         monkeypatch.undo()
         lahar("run", "--once")
-        monkeypatch.setattr(KafkaLog, "_scan", scan)
+        monkeypatch.setattr(kafka_log, "scan", scan)
         read.clear()
 
 

@@ -33,6 +33,7 @@ from engine.history.listing import Filter
 from engine.log.memory import MemoryLog
 from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
+from engine.projection.usage_tables import UsageTables
 from statemachines.spec import RESOURCE, JobSpec, Requests
 from statemachines.vocabulary import JOB_PHASES
 
@@ -174,9 +175,10 @@ def kill(projection: Projection, log: MemoryLog) -> None:
     def die(*_: object) -> None:
         raise Killed
 
-    projection._move = die
-    with pytest.raises(Killed):
-        projection.follow(log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UsageTables, "write", die)  # the last of the read models
+        with pytest.raises(Killed):
+            projection.follow(log)
     projection.close()
 
 

@@ -60,7 +60,7 @@ def test_names_that_no_node_offers_leave_nothing_behind():
     table, queue = cluster.table, cluster.queues["q"]
     assert list(table.resources) == ["cpu", "memory", "pods"]
     assert len(table.idle) == 3
-    assert list(table._columns) == []
+    assert all(table.column(f"label{at}") is not table.column(f"label{at}") for at in range(50))
     assert (queue.requested, queue.allocated, cluster.allocated_by_namespace) == ({}, {}, {})
 
 

@@ -17,7 +17,7 @@ from engine.runtime.scheduler_config import load_configuration, load_plugins
 from engine.scheduling.stage import SchedulingStage
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduling-plugin"
-FORMER = scheduling._MODULES
+FORMER = scheduling.FORMER_MODULES
 
 
 @pytest.fixture(autouse=True)

@@ -126,7 +126,7 @@ class Watch:
         """Notices given while others were open."""
         self._alone: list[int] = []
         self._held: Held = {}
-        whole, choose, review = give_notice.give_notice, give_notice._choose, give_notice._review
+        whole, choose, review = give_notice.give_notice, give_notice.choose_victims, give_notice.review_notice
 
         def give(session: Session, *more: Any) -> None:
             self._alone, self._held = free(session), held(session)
@@ -148,8 +148,8 @@ class Watch:
                 self._check(preemptor, beside, notice.victims.keys() - found.spared)
 
         patch(PREEMPT, "give_notice", give)
-        patch(give_notice, "_choose", chosen)
-        patch(give_notice, "_review", reviewed)
+        patch(give_notice, "choose_victims", chosen)
+        patch(give_notice, "review_notice", reviewed)
 
     def _has_room(self, job: Job, left: Sequence[int], gone: Iterable[str]) -> bool:
         """Whether a gang of like pods fits without some jobs."""

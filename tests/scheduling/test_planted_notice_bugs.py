@@ -44,7 +44,7 @@ def two_notices(plant: Plant) -> None:
             if job.preemption.since and not job.held:
                 search._running.setdefault(job.queue, []).append(job)
 
-    plant(give_notice, "_review", lambda *_: None)
+    plant(give_notice, "review_notice", lambda *_: None)
     plant(give_notice._Search, "__init__", everybody)
 
 
@@ -138,8 +138,8 @@ def placed_elsewhere(plant: Plant) -> None:
         if preemptor is not None and not session.job_starving(preemptor):
             session.outcome.reviews[notice.id] = NoticeReview()
 
-    right = give_notice._review
-    plant(give_notice, "_review", review)
+    right = give_notice.review_notice
+    plant(give_notice, "review_notice", review)
     plant(_Part, "_has_place", lambda _: False)
 
 

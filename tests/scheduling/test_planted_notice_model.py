@@ -24,8 +24,8 @@ def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(plant):
         if not session.job_starving(session.cluster.jobs[notice.preemptor]):
             session.outcome.reviews[notice.id] = NoticeReview()
 
-    whole = give_notice._review
-    plant(give_notice, "_review", review)
+    whole = give_notice.review_notice
+    plant(give_notice, "review_notice", review)
     plant(_Part, "_has_place", lambda _: False)
     found = search(happen=1, late=0)
     assert "has its places elsewhere" in found.fault

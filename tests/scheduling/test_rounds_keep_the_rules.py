@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from clusters import Twin, recounted
+from clusters import Twin, configuration, recounted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.scheduling.preemption import evictable
 from engine.scheduling.preemption.evictable import Evictable
+from engine.scheduling.scheduler import Scheduler
 
 PLUGINS = ("proportion", "capacity")
 ROUNDS = 8
@@ -62,7 +63,8 @@ def test_what_was_learned_in_earlier_rounds_changes_nothing():
         for _ in range(ROUNDS):
             twin.add_job()
             if forget:
-                twin.scheduler._kept.clear()
+                memory, twin.scheduler = twin.scheduler.memory, Scheduler(twin.cluster, configuration("proportion"))
+                twin.scheduler.memory = memory
             outcome, _ = twin.round()
             found.append([(task.key, node) for task, node in outcome.bound])
             twin.happen()

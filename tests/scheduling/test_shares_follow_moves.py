@@ -33,7 +33,7 @@ def story(seed, configuration):
 def test_a_tree_that_follows_moves_is_the_tree_of_all_jobs(monkeypatch):
     asked = 0
 
-    def checked(self, follow=Drf._present_tree):
+    def checked(self, follow=Drf.present_tree):
         nonlocal asked
         asked += 1
         tree, cluster = follow(self), self.session.cluster
@@ -43,7 +43,7 @@ def test_a_tree_that_follows_moves_is_the_tree_of_all_jobs(monkeypatch):
             assert tree.path_key(path) == anew.path_key(path)
         return tree
 
-    monkeypatch.setattr(Drf, "_present_tree", checked)
+    monkeypatch.setattr(Drf, "present_tree", checked)
     for seed in range(15):
         for _ in story(seed, HDRF):
             pass

@@ -107,16 +107,16 @@ ALLOCATE = import_module("engine.scheduling.actions.allocate")
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_pods_without_a_place_are_told_what_placing_them_finds(monkeypatch, name):
-    configured, found, check = CONFIGURATIONS[name], [], ALLOCATE._is_hopeless
+    configured, found, check = CONFIGURATIONS[name], [], ALLOCATE.is_hopeless
 
     def checked(*asked: object) -> bool:
         found.append(check(*asked))
         return found[-1]
 
-    monkeypatch.setattr(ALLOCATE, "_is_hopeless", checked)
+    monkeypatch.setattr(ALLOCATE, "is_hopeless", checked)
     quick = [crowd(seed, configured, lambda _: None) for seed in range(3)]
     assert found.count(True) > 50
-    monkeypatch.setattr(ALLOCATE, "_is_hopeless", lambda *_: False)
+    monkeypatch.setattr(ALLOCATE, "is_hopeless", lambda *_: False)
     assert [crowd(seed, configured, lambda _: None) for seed in range(3)] == quick
 
 
@@ -259,7 +259,7 @@ def test_a_round_looks_at_few_reasons_however_many_wait(monkeypatch):
 
 
 def test_what_is_to_be_looked_at_for_its_place_is_noted_once():
-    queue = pending_reasons._Queue()
+    queue = pending_reasons.QueueMemory()
     for _ in range(300):
         queue.shifts += 1
         list(queue.due())

@@ -61,7 +61,7 @@ def allocate(session: Session, placement: Placement) -> None:
         while jobs[queue.name]:
             job = jobs[queue.name].pop()
             if job.key not in left:
-                if _is_hopeless(session, placement, queue, job, refused) or hopeless.includes(job):
+                if is_hopeless(session, placement, queue, job, refused) or hopeless.includes(job):
                     continue
                 left[job.key] = _pending(session, job)
             decided = session.decided
@@ -74,7 +74,7 @@ def allocate(session: Session, placement: Placement) -> None:
                 break
 
 
-def _is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job, refused: _Refused) -> bool:
+def is_hopeless(session: Session, placement: Placement, queue: Queue, job: Job, refused: _Refused) -> bool:
     """Return whether no node takes any of a job's pods, all of one class, and record the reason.
 
     A shortcut for `_place` at a tenth of its cost: most pending jobs of an overloaded cluster are such. Only the first pod is

@@ -50,7 +50,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Queue:
+class QueueMemory:
     """Memory of a queue between rounds."""
 
     own: set[Key] = field(default_factory=set)
@@ -130,7 +130,7 @@ class PendingReasons:
 
     def forget(self) -> None:
         """Examine all jobs again: the last results may not have been published."""
-        self._queues: dict[str, _Queue] = {}
+        self._queues: dict[str, QueueMemory] = {}
         self._loose: set[str] | None = None
         """Jobs outside classes with a published reason; `None`: unknown."""
         self.again: Micros | None = None
@@ -142,7 +142,7 @@ class PendingReasons:
         found: dict[str, JobExplained] = {}
         queues, self._queues = self._queues, {}
         for name, waiting in sorted(outcome.waiting.items()):
-            queue = self._queues[name] = queues.get(name) or _Queue()
+            queue = self._queues[name] = queues.get(name) or QueueMemory()
             seen = _seen(waiting, outcome)
             change = "other" if name in self._pending_queue.shifts else _difference(queue, seen, waiting)
             if change == "figures":
@@ -155,7 +155,7 @@ class PendingReasons:
         self._pending_queue.shifts.clear()
         return found
 
-    def _figures(self, name: str, queue: _Queue, outcome: PendingJobs) -> Micros | None:
+    def _figures(self, name: str, queue: QueueMemory, outcome: PendingJobs) -> Micros | None:
         """Return the earliest time to publish changed figures of the first jobs (microseconds); `None`: never."""
         if queue.turns is None:
             queue.turns = sorted((figures_due(self._head(job.key)), place, job) for place, job in enumerate(queue.first, 1))
@@ -170,7 +170,7 @@ class PendingReasons:
         return None
 
     def _in_queue(
-        self, name: str, queue: _Queue, waiting: Waiting, outcome: PendingJobs, now: Micros
+        self, name: str, queue: QueueMemory, waiting: Waiting, outcome: PendingJobs, now: Micros
     ) -> Iterable[tuple[str, JobExplained]]:
         own = {key for key, _ in waiting.own}
         ranks = {kind: rank for rank, kind in waiting.kinds}
@@ -230,7 +230,7 @@ class PendingReasons:
             ahead = [*ahead, job.key]
         return found
 
-    def _due(self, queue: _Queue, job: str, said: JobExplained, place: int, now: Micros) -> Micros | None:
+    def _due(self, queue: QueueMemory, job: str, said: JobExplained, place: int, now: Micros) -> Micros | None:
         """Return the time to publish a reason; for the first jobs of a queue a round is requested then."""
         due = due_at(said, place, self._head(job))
         if due is not None and due > now and place <= FIRST:
@@ -264,7 +264,7 @@ def _seen(waiting: Waiting, outcome: PendingJobs) -> _Seen:
     return _Seen(who, reasons + [reason for found in parts for _, reason in found])
 
 
-def _difference(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
+def _difference(queue: QueueMemory, seen: _Seen, waiting: Waiting) -> Literal["none", "figures", "other"]:
     """Return the change of a queue since its last examination.
 
     `none`: nothing; `figures`: figures of reasons only, published for the first jobs; `other`: jobs or reasons.
@@ -277,7 +277,7 @@ def _difference(queue: _Queue, seen: _Seen, waiting: Waiting) -> Literal["none",
     return "figures" if all(map(told_alike, seen.why, before.why)) else "other"
 
 
-def _changed(queue: _Queue, kind: EquivalenceClass, parts: _Parts, *, moved: bool) -> Iterable[Job]:
+def _changed(queue: QueueMemory, kind: EquivalenceClass, parts: _Parts, *, moved: bool) -> Iterable[Job]:
     """Return the jobs of a class with a possible change: all of them, or those added since the last round."""
     fresh = list(kind.fresh.values())
     kind.fresh.clear()
@@ -287,10 +287,10 @@ def _changed(queue: _Queue, kind: EquivalenceClass, parts: _Parts, *, moved: boo
     return [job for _, _, job in kind.members]
 
 
-def _moved(queue: _Queue, own: set[Key], ranks: Mapping[EquivalenceClass, Key]) -> set[EquivalenceClass | Key]:
+def _moved(queue: QueueMemory, own: set[Key], ranks: Mapping[EquivalenceClass, Key]) -> set[EquivalenceClass | Key]:
     """Return the classes whose position among other classes and single jobs may have changed.
 
-    Arrivals and departures are not considered: `_Queue.shifts` counts them.
+    Arrivals and departures are not considered: `QueueMemory.shifts` counts them.
     """
     stayed = ranks.keys() & queue.ranks.keys()
     if all(ranks[kind] == queue.ranks[kind] for kind in stayed):

@@ -87,13 +87,13 @@ class Drf(Plugin):
         """Order from the root down: unsaturated branches first, then by smaller share per weight."""
         if not self._hierarchy:
             return ()
-        return self._present_tree().path_key(self.session.cluster.path_of(queue.name))
+        return self.present_tree().path_key(self.session.cluster.path_of(queue.name))
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
         """Return tasks whose branch of the tree still comes after the reclaimer's without them."""
         if not self._hierarchy:
             return None
-        tree, answers = self._present_tree(), self._answers_for(task)
+        tree, answers = self.present_tree(), self._answers_for(task)
         tree.change(task.job, task.pod_class.items, 1)
         for victim in candidates:
             kind = self._kind(victim)
@@ -122,7 +122,7 @@ class Drf(Plugin):
             self._kinds[task.key] = kind
         return kind
 
-    def _present_tree(self) -> Tree:
+    def present_tree(self) -> Tree:
         """Return the tree, brought up to date; it is built on first use in a session."""
         cluster = self.session.cluster
         if self._tree is None:

@@ -50,10 +50,10 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
     plan = Statement(session)
     reviewed = [notice for notice in session.cluster.notices.values() if notice.reserved is None]
     for notice in reviewed[1:]:  # victims that are needed while no other notice frees anything
-        _review(session, placement, notice, plan)
+        review_notice(session, placement, notice, plan)
         plan.discard()
     for notice in reviewed:
-        _review(session, placement, notice, plan)
+        review_notice(session, placement, notice, plan)
     if len(session.cluster.notices) >= MOST_NOTICES:
         plan.discard()
         return
@@ -65,13 +65,13 @@ def give_notice(session: Session, placement: Placement, waiting: dict[str, list[
         while jobs and session.outcome.notice is None:
             job = jobs.pop()
             if search.may_give_notice(job) and not hopeless.includes(job):
-                _choose(search, queue, job, plan)
+                choose_victims(search, queue, job, plan)
                 if session.outcome.notice is None:
                     hopeless.add(job)
     plan.discard()
 
 
-def _review(session: Session, placement: Placement, notice: Notice, plan: Statement) -> None:
+def review_notice(session: Session, placement: Placement, notice: Notice, plan: Statement) -> None:
     """Review which victims of a notice are still needed, if the remaining ones free enough.
 
     A second review spares only victims that the first one spared.
@@ -160,7 +160,8 @@ def _cost(session: Session, job: Job) -> tuple[Rank, float, float, str]:
     return rank(session, job), sum(task.pod_class.gpus for task in tasks) * ran, cpu * ran, job.key
 
 
-def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
+def choose_victims(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
+    """Give notice to the fewest jobs without which a job fits, if there are any."""
     session, placement = search.session, search.placement
     candidates = search.victims(queue, job)
     beside, always = _ways(session, placement, queue, job, plan)
